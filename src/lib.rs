@@ -1,0 +1,9 @@
+//! lockstep: a differential correctness harness for LLM engines.
+//!
+//! It runs an engine side by side with llama.cpp and compares every named tensor of the forward
+//! pass. The modules form a chain; each imports only from those above it in this list
+//! (`tests/layering.rs` checks that).
+
+pub mod tensor;
+
+pub mod quant;
