@@ -7,3 +7,5 @@
 pub mod tensor;
 
 pub mod quant;
+
+pub mod ops;

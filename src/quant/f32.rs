@@ -4,7 +4,7 @@ use super::Format;
 use crate::tensor::GgmlType;
 
 /// The format of `f32` tensors.
-pub struct F32;
+pub(super) struct F32;
 
 impl Format for F32 {
     fn ty(&self) -> GgmlType {
@@ -21,5 +21,20 @@ impl Format for F32 {
         for (value, bytes) in values.iter().zip(blocks.as_chunks_mut::<4>().0) {
             *bytes = value.to_le_bytes();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keeps_every_bit() {
+        let values = [1.0f32, -0.0, f32::MIN_POSITIVE / 2.0];
+        let mut blocks = [0; 12];
+        F32.encode(&values, &mut blocks);
+        let mut back = [9.0f32; 3];
+        F32.decode(&blocks, &mut back);
+        assert_eq!(back.map(f32::to_bits), values.map(f32::to_bits));
     }
 }

@@ -1,0 +1,25 @@
+//! GLU, variant SWIGLU: `y = silu(gate) * up`, element by element (`ggml_compute_forward_swiglu`, ops.cpp).
+
+use ndarray::{Array, ArrayView, Dimension, Zip};
+
+use super::{Real, silu};
+
+/// `silu(gate) * up`, both of one shape.
+///
+/// # Panics
+/// If the shapes differ.
+pub fn swiglu<T: Real, D: Dimension>(gate: ArrayView<'_, T, D>, up: ArrayView<'_, T, D>) -> Array<T, D> {
+    Zip::from(gate).and(up).map_collect(|&gate, &up| silu(gate) * up)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ndarray::array;
+
+    #[test]
+    fn the_gate_goes_through_silu() {
+        let y = swiglu(array![0.0f64, 1.0].view(), array![5.0, 2.0].view());
+        assert_eq!(y, array![0.0, 2.0 * silu(1.0)]);
+    }
+}

@@ -1,0 +1,70 @@
+//! The arithmetic that an operator runs in: f32 or f64.
+
+use std::fmt::Debug;
+use std::iter::Sum;
+use std::ops::{AddAssign, Neg};
+
+use ndarray::LinalgScalar;
+
+/// A floating-point type that operators compute in. Every method is the correctly rounded IEEE operation or the
+/// platform's function of that name, in this type.
+#[allow(missing_docs)] // the methods are the functions of those names
+pub trait Real:
+    LinalgScalar + Copy + PartialOrd + Neg<Output = Self> + AddAssign + Sum + Send + Sync + Debug
+{
+    const ZERO: Self;
+    const ONE: Self;
+    /// From a weight or a stored activation; exact.
+    fn from_f32(x: f32) -> Self;
+    /// Rounds to this type.
+    fn from_f64(x: f64) -> Self;
+    fn to_f64(self) -> f64;
+    fn exp(self) -> Self;
+    fn ln(self) -> Self;
+    fn sqrt(self) -> Self;
+    /// The values of a slice of f32 in this type, without a copy where it is f32.
+    fn cast_row<'a>(row: &'a [f32], scratch: &'a mut Vec<Self>) -> &'a [Self];
+}
+
+macro_rules! real {
+    ($t:ty, $cast:expr) => {
+        impl Real for $t {
+            const ZERO: Self = 0.0;
+            const ONE: Self = 1.0;
+            fn from_f32(x: f32) -> Self {
+                x.into()
+            }
+            fn from_f64(x: f64) -> Self {
+                x as $t
+            }
+            fn to_f64(self) -> f64 {
+                self.into()
+            }
+            fn exp(self) -> Self {
+                self.exp()
+            }
+            fn ln(self) -> Self {
+                self.ln()
+            }
+            fn sqrt(self) -> Self {
+                self.sqrt()
+            }
+            fn cast_row<'a>(row: &'a [f32], scratch: &'a mut Vec<Self>) -> &'a [Self] {
+                $cast(row, scratch)
+            }
+        }
+    };
+}
+
+fn keep<'a>(row: &'a [f32], _: &'a mut Vec<f32>) -> &'a [f32] {
+    row
+}
+
+fn widen<'a>(row: &'a [f32], scratch: &'a mut Vec<f64>) -> &'a [f64] {
+    scratch.clear();
+    scratch.extend(row.iter().map(|&x| f64::from(x)));
+    scratch
+}
+
+real!(f32, keep);
+real!(f64, widen);

@@ -1,0 +1,47 @@
+//! BF16: the upper half of an f32, little endian, block of one element. Encoding rounds to nearest even and keeps
+//! NaN quiet (`ggml_compute_fp32_to_bf16`).
+
+use super::Format;
+use crate::tensor::GgmlType;
+use half::bf16;
+
+/// The format of `bf16` tensors.
+pub(super) struct Bf16;
+
+/// Rounds to the nearest bf16, ties to even.
+pub fn round_to_bf16(value: f32) -> f32 {
+    bf16::from_f32(value).to_f32()
+}
+
+impl Format for Bf16 {
+    fn ty(&self) -> GgmlType {
+        GgmlType::BF16
+    }
+
+    fn decode(&self, blocks: &[u8], values: &mut [f32]) {
+        for (value, bytes) in values.iter_mut().zip(blocks.as_chunks::<2>().0) {
+            *value = bf16::from_le_bytes(*bytes).to_f32();
+        }
+    }
+
+    fn encode(&self, values: &[f32], blocks: &mut [u8]) {
+        for (value, bytes) in values.iter().zip(blocks.as_chunks_mut::<2>().0) {
+            *bytes = bf16::from_f32(*value).to_le_bytes();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rounds_to_even() {
+        // 257 and 259 lie halfway between bf16 values (spacing 2)
+        assert_eq!(round_to_bf16(257.0), 256.0);
+        assert_eq!(round_to_bf16(259.0), 260.0);
+        let mut blocks = [0; 2];
+        Bf16.encode(&[f32::NAN], &mut blocks);
+        assert!(bf16::from_le_bytes(blocks).is_nan());
+    }
+}
