@@ -1,0 +1,3 @@
+//! Tests of the reader and the writer together.
+
+mod round_trip;
