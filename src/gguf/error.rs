@@ -285,7 +285,7 @@ pub enum GgufError {
         got: u64,
         /// Bytes it has as upstream's `q2_0`, padding excluded.
         upstream: u64,
-        /// Bytes it has in the older PrismML layout, padding excluded.
+        /// Bytes it has in the older PrismML layout, padding excluded; 0 if its rows are not whole blocks.
         prism: u64,
     },
 
