@@ -8,4 +8,12 @@ pub mod tensor;
 
 pub mod quant;
 
+pub mod gguf;
+
 pub mod ops;
+
+pub mod model;
+
+pub mod synth;
+
+pub mod engine;

@@ -17,6 +17,7 @@
 //! end of the file, and the types of the PrismML fork. It never panics on the bytes of a file.
 
 mod cursor;
+mod digest;
 mod error;
 mod header;
 mod id42;
@@ -32,6 +33,7 @@ mod writer;
 #[cfg(test)]
 mod tests;
 
+pub use digest::sha256;
 pub use error::GgufError;
 pub use metadata::Metadata;
 pub use reader::{Gguf, Tensor};

@@ -111,6 +111,11 @@ impl GgufWriter {
         Ok(self)
     }
 
+    /// Bytes of all tensors declared so far, without padding.
+    pub fn data_bytes(&self) -> u64 {
+        self.tensors.iter().map(|tensor| tensor.bytes).sum()
+    }
+
     /// Writes the file: calls `data` for each tensor in order of declaration, which writes its bytes.
     ///
     /// The file appears under its name once it is complete; whatever fails, nothing is left behind and a

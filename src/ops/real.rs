@@ -6,6 +6,8 @@ use std::ops::{AddAssign, Neg};
 
 use ndarray::LinalgScalar;
 
+use crate::tensor::Values;
+
 /// A floating-point type that operators compute in. Every method is the correctly rounded IEEE operation or the
 /// platform's function of that name, in this type.
 #[allow(missing_docs)] // the methods are the functions of those names
@@ -24,10 +26,13 @@ pub trait Real:
     fn sqrt(self) -> Self;
     /// The values of a slice of f32 in this type, without a copy where it is f32.
     fn cast_row<'a>(row: &'a [f32], scratch: &'a mut Vec<Self>) -> &'a [Self];
+    /// Packed values of this type.
+    fn values(packed: &[Self]) -> Values<'_>;
+    const NAME: &'static str;
 }
 
 macro_rules! real {
-    ($t:ty, $cast:expr) => {
+    ($t:ident, $cast:expr, $variant:ident) => {
         impl Real for $t {
             const ZERO: Self = 0.0;
             const ONE: Self = 1.0;
@@ -52,6 +57,10 @@ macro_rules! real {
             fn cast_row<'a>(row: &'a [f32], scratch: &'a mut Vec<Self>) -> &'a [Self] {
                 $cast(row, scratch)
             }
+            fn values(packed: &[Self]) -> Values<'_> {
+                Values::$variant(packed)
+            }
+            const NAME: &'static str = stringify!($t);
         }
     };
 }
@@ -66,5 +75,5 @@ fn widen<'a>(row: &'a [f32], scratch: &'a mut Vec<f64>) -> &'a [f64] {
     scratch
 }
 
-real!(f32, keep);
-real!(f64, widen);
+real!(f32, keep, F32);
+real!(f64, widen, F64);

@@ -5,7 +5,9 @@
 mod dtype;
 mod id;
 mod strided;
+mod values;
 
 pub use dtype::GgmlType;
 pub use id::{TensorId, layer_of};
 pub use strided::{Layout, StridedError, gather};
+pub use values::Values;

@@ -1,0 +1,207 @@
+//! Full attention with normalised, rotated q and k, grouped kv heads and a gated output.
+//!
+//! ```text
+//! Qcur_full = Wq x -> per head: query, gate;  Kcur = Wk x;  Vcur = Wv x
+//! q, k <- rope(rms_norm(.) w);  p = softmax(scale q k^T), causal;  o = p v
+//! out = Wo (o * sigmoid(gate))
+//! ```
+//! Shapes: q `[n_tokens, n_head, head_dim]`, k and v `[n_tokens, n_head_kv, head_dim]`, kq `[n_head, n_tokens, n_kv]`.
+//! Mirrors `build_layer_attn` (models/qwen35.cpp) and `build_attn_mha` without flash attention (llama-graph.cpp).
+
+use ndarray::{Array2, Array3, Axis, s};
+use rayon::prelude::*;
+
+use super::Context;
+use super::state::KvCache;
+use crate::engine::{
+    Activation, Conventions, EngineError, HeadMap, HeadScale, QGateSplit, QkNorm, RopeBase, RopeDims,
+};
+use crate::model::Hparams;
+use crate::ops::{Real, Rope, dot, sigmoid, silu, soft_max_row};
+
+/// The base that `rope_base = 10000` stands for.
+const OTHER_ROPE_BASE: f64 = 10_000.0;
+
+/// Runs layer `il` on its normalised input `[n_tokens, n_embd]`; appends to the cache behind `n_past` tokens.
+pub(super) fn run<T: Real>(
+    context: &mut Context<'_, '_, '_>,
+    il: usize,
+    input: Array2<T>,
+    cache: &mut KvCache<T>,
+    n_past: usize,
+    positions: &[i64],
+) -> Result<Array2<T>, EngineError> {
+    let layer = Some(il);
+    let weight = |name: &str| format!("blk.{il}.{name}.weight");
+    let (n_head, n_head_kv, head_dim) = {
+        let h = context.hparams();
+        (h.n_head, h.n_head_kv, h.n_embd_head)
+    };
+    let n_tokens = input.nrows();
+    let names = [weight("attn_q"), weight("attn_k"), weight("attn_v")];
+    let [q_full, k, v] = context.projector.mul_mats(names.each_ref().map(String::as_str), &input)?;
+    let q_full = context.emitter.emit("Qcur_full", layer, q_full)?;
+    let (q, gate) = split_query_and_gate(&q_full, n_head, head_dim, context.conventions.qgate_split);
+    context.emitter.observe("Qcur_reshaped", layer, q.view())?;
+    let v = context.emitter.emit("Vcur", layer, v)?;
+    context.emitter.observe(
+        "Vcur",
+        layer,
+        v.view().into_shape_with_order((n_tokens, n_head_kv, head_dim)).expect("packed"),
+    )?;
+    let k = context.emitter.emit("Kcur", layer, k)?;
+    let k = k.into_shape_with_order((n_tokens, n_head_kv, head_dim)).expect("packed");
+
+    let q = normed_and_rotated(context, il, "Qcur", &weight("attn_q_norm"), q, positions)?;
+    let k = normed_and_rotated(context, il, "Kcur", &weight("attn_k_norm"), k, positions)?;
+    let cells = s![n_past..n_past + n_tokens, ..];
+    cache
+        .k
+        .slice_mut(cells)
+        .assign(&k.into_shape_with_order((n_tokens, n_head_kv * head_dim)).expect("packed"));
+    cache.v.slice_mut(cells).assign(&v);
+
+    let attended = attend(context, il, &q, cache, n_past)?;
+    let gate = context.emitter.emit("gate_reshaped", layer, gate)?;
+    let activated = gate.mapv(match context.conventions.attn_gate {
+        Activation::Sigmoid => sigmoid,
+        Activation::Silu => silu,
+        Activation::Absent => |_| T::ONE,
+    });
+    let activated = context.emitter.emit("gate_sigmoid", layer, activated)?;
+    let gated = context.emitter.emit("attn_gated", layer, attended * activated)?;
+    let out = context.projector.mul_mat(&weight("attn_output"), &gated)?;
+    context.emitter.emit("attn_output", layer, out)
+}
+
+/// `[n_tokens, 2 n_head head_dim]` to queries `[n_tokens, n_head, head_dim]` and gates `[n_tokens, n_head head_dim]`.
+fn split_query_and_gate<T: Real>(
+    full: &Array2<T>,
+    n_head: usize,
+    head_dim: usize,
+    split: QGateSplit,
+) -> (Array3<T>, Array2<T>) {
+    let n_tokens = full.nrows();
+    let (query_at, gate_at, stride) = match split {
+        QGateSplit::PerHead => (0, head_dim, 2 * head_dim),
+        QGateSplit::Halves => (0, n_head * head_dim, head_dim),
+    };
+    let take = |at: usize| {
+        Array3::from_shape_fn((n_tokens, n_head, head_dim), |(t, head, i)| full[[t, at + head * stride + i]])
+    };
+    let gate = take(gate_at).into_shape_with_order((n_tokens, n_head * head_dim)).expect("packed");
+    (take(query_at), gate)
+}
+
+/// Norm and rotation of q or k, emitted as `norm-il`, `<name>_normed-il` and `<name>-il`.
+fn normed_and_rotated<T: Real>(
+    context: &mut Context<'_, '_, '_>,
+    il: usize,
+    name: &str,
+    norm_weight: &str,
+    mut x: Array3<T>,
+    positions: &[i64],
+) -> Result<Array3<T>, EngineError> {
+    let rope = rope(context.hparams(), context.conventions);
+    // On text the three channels that count hold the position; llama.cpp sets the fourth to 0.
+    let positions: Vec<[i64; 4]> = positions.iter().map(|&p| [p, p, p, 0]).collect();
+    let normed = format!("{name}_normed");
+    match context.conventions.qk_norm {
+        QkNorm::BeforeRotation => {
+            x = context.norm(il, norm_weight, &normed, x)?;
+            rope.rotate(x.view_mut(), &positions);
+        }
+        QkNorm::AfterRotation => {
+            rope.rotate(x.view_mut(), &positions);
+            x = context.norm(il, norm_weight, &normed, x)?;
+        }
+        QkNorm::Absent => {
+            context.emitter.observe("norm", Some(il), x.view())?;
+            x = context.emitter.emit(&normed, Some(il), x)?;
+            rope.rotate(x.view_mut(), &positions);
+        }
+    }
+    context.emitter.emit(name, Some(il), x)
+}
+
+fn rope(hparams: &Hparams, conventions: &Conventions) -> Rope {
+    Rope {
+        n_dims: match conventions.rope_dims {
+            RopeDims::FromFile => hparams.n_rot,
+            RopeDims::WholeHead => hparams.n_embd_head,
+        },
+        freq_base: match conventions.rope_base {
+            RopeBase::FromFile => f64::from(hparams.rope_freq_base),
+            RopeBase::TenThousand => OTHER_ROPE_BASE,
+        },
+        sections: hparams.rope_sections,
+        layout: conventions.rope_sections,
+        pairing: conventions.rope_pairing,
+    }
+}
+
+/// Scores, softmax and weighted values over all cells: `[n_tokens, n_head head_dim]`.
+fn attend<T: Real>(
+    context: &mut Context<'_, '_, '_>,
+    il: usize,
+    q: &Array3<T>,
+    cache: &KvCache<T>,
+    n_past: usize,
+) -> Result<Array2<T>, EngineError> {
+    let (n_tokens, n_head, head_dim) = q.dim();
+    let n_head_kv = cache.k.ncols() / head_dim;
+    let kv_head = |head: usize| match context.conventions.attn_head_map {
+        HeadMap::Blocked => head / (n_head / n_head_kv),
+        HeadMap::Interleaved => head % n_head_kv,
+    };
+    let scale = match context.hparams().f_attention_scale {
+        Some(scale) => f64::from(scale),
+        None => head_scale(context.conventions.attn_scale, head_dim),
+    };
+    let n_kv = cache.k.nrows();
+
+    let mut kq = Array3::from_elem((n_head, n_tokens, n_kv), T::ZERO);
+    kq.axis_iter_mut(Axis(0)).into_par_iter().enumerate().for_each(|(head, mut scores)| {
+        for ((t, cell), score) in scores.indexed_iter_mut() {
+            let query = q.slice(s![t, head, ..]);
+            *score =
+                dot(query.to_slice().expect("packed"), head_row(&cache.k, cell, kv_head(head), head_dim));
+        }
+    });
+    let mut kq = context.emitter.emit("kq", Some(il), kq)?;
+    kq.axis_iter_mut(Axis(0)).into_par_iter().for_each(|mut scores| {
+        for (t, row) in scores.outer_iter_mut().enumerate() {
+            soft_max_row(row.into_slice().expect("packed"), T::from_f64(scale), |cell| cell <= n_past + t);
+        }
+    });
+    let probabilities = context.emitter.emit("kq_soft_max", Some(il), kq)?;
+    let mut kqv = Array3::from_elem((n_head, n_tokens, head_dim), T::ZERO);
+    kqv.axis_iter_mut(Axis(0)).into_par_iter().enumerate().for_each(|(head, mut out)| {
+        for (t, mut row) in out.outer_iter_mut().enumerate() {
+            for cell in 0..=n_past + t {
+                let p = probabilities[[head, t, cell]];
+                let value = head_row(&cache.v, cell, kv_head(head), head_dim);
+                row.iter_mut().zip(value).for_each(|(sum, &v)| *sum += p * v);
+            }
+        }
+    });
+    let kqv = context.emitter.emit("kqv", Some(il), kqv)?;
+    let merged = kqv.permuted_axes([1, 0, 2]).as_standard_layout().into_owned();
+    let merged = merged.into_shape_with_order((n_tokens, n_head * head_dim)).expect("packed");
+    context.emitter.emit("attn_pregate", Some(il), merged)
+}
+
+/// The key or value of one kv head in one cell.
+fn head_row<T: Real>(rows: &Array2<T>, cell: usize, head: usize, head_dim: usize) -> &[T] {
+    let at = cell * rows.ncols() + head * head_dim;
+    &rows.as_slice().expect("a cache is packed")[at..at + head_dim]
+}
+
+/// The factor that a candidate stands for.
+pub(super) fn head_scale(scale: HeadScale, head_dim: usize) -> f64 {
+    match scale {
+        HeadScale::InverseSqrt => 1.0 / (head_dim as f64).sqrt(),
+        HeadScale::Inverse => 1.0 / head_dim as f64,
+        HeadScale::One => 1.0,
+    }
+}

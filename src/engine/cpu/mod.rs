@@ -1,0 +1,183 @@
+//! The forward pass on the CPU, composed from plain operators, in f32 or f64 arithmetic.
+//!
+//! Weights stay as they lie in the file and are decoded row by row; activations are of the arithmetic's type and are
+//! never rounded on the way. Every tensor that llama.cpp names is emitted under its name, with its shape, and with the
+//! occurrence it has in llama.cpp's graph (models/qwen35.cpp, delta-net-base.cpp).
+
+mod attention;
+mod delta_net;
+mod feed_forward;
+mod project;
+mod state;
+
+use ndarray::{Array, Array2, Axis, Dimension};
+
+use self::project::Projector;
+use self::state::{LayerState, State};
+use super::{Conventions, Emitter, Engine, EngineError, NormWeight, Tap, Ubatch};
+use crate::model::{Hparams, LayerKind, Model};
+use crate::ops::{Real, rms_norm};
+
+/// An engine that runs everywhere.
+pub struct CpuEngine<'m, T> {
+    model: &'m Model,
+    conventions: Conventions,
+    projector: Projector<'m>,
+    state: State<T>,
+    n_ctx: usize,
+    steps: u32,
+}
+
+/// What every part of a layer works with.
+struct Context<'a, 'm, 't> {
+    model: &'m Model,
+    conventions: &'a Conventions,
+    projector: &'a mut Projector<'m>,
+    emitter: Emitter<'t>,
+}
+
+impl<'m, T: Real> CpuEngine<'m, T> {
+    /// An engine with an empty state for at most `n_ctx` tokens.
+    ///
+    /// # Errors
+    /// If a convention cannot be applied to this model.
+    pub fn new(model: &'m Model, conventions: Conventions, n_ctx: usize) -> Result<Self, EngineError> {
+        let projector = Projector::new(model, &conventions)?;
+        let state = State::new(model.hparams());
+        Ok(CpuEngine { model, conventions, projector, state, n_ctx, steps: 0 })
+    }
+
+    fn check(&self, ubatch: &Ubatch) -> Result<(), EngineError> {
+        let (tokens, positions, outputs) =
+            (ubatch.tokens.len(), ubatch.positions.len(), ubatch.outputs.len());
+        if tokens == 0 || tokens != positions || tokens != outputs {
+            return Err(EngineError::UbatchSize { tokens, positions, outputs });
+        }
+        let n_vocab = self.model.hparams().n_vocab;
+        for (i, (&token, &position)) in ubatch.tokens.iter().zip(&ubatch.positions).enumerate() {
+            if token as usize >= n_vocab {
+                return Err(EngineError::Token { token, position, n_vocab });
+            }
+            let n_past = self.state.n_past + i;
+            if position != n_past as i64 {
+                return Err(EngineError::Position { got: position, n_past });
+            }
+        }
+        let needed = self.state.n_past + tokens;
+        if needed > self.n_ctx {
+            return Err(EngineError::ContextFull { needed, n_ctx: self.n_ctx });
+        }
+        Ok(())
+    }
+}
+
+impl<T: Real> Engine for CpuEngine<'_, T> {
+    fn name(&self) -> String {
+        format!("cpu {}", T::NAME)
+    }
+
+    fn step(&mut self, ubatch: &Ubatch, tap: &mut dyn Tap) -> Result<Array2<f32>, EngineError> {
+        self.check(ubatch)?;
+        let mut context = Context {
+            model: self.model,
+            conventions: &self.conventions,
+            projector: &mut self.projector,
+            emitter: Emitter::new(tap, self.steps),
+        };
+        let hparams = self.model.hparams();
+        let n_past = self.state.n_past;
+        let mut residual = context.projector.embed::<T>(&ubatch.tokens)?;
+        residual = context.emitter.emit("model.input_embed", None, residual)?;
+        self.state.reserve(n_past + ubatch.tokens.len(), self.n_ctx, hparams);
+        for (il, kind) in hparams.layers.iter().enumerate() {
+            let input =
+                context.norm(il, &format!("blk.{il}.attn_norm.weight"), "attn_norm", residual.clone())?;
+            let mixed = match (kind, &mut self.state.layers[il]) {
+                (LayerKind::Attention, LayerState::Attention(cache)) => {
+                    attention::run(&mut context, il, input, cache, n_past, &ubatch.positions)?
+                }
+                (LayerKind::DeltaNet, LayerState::DeltaNet(state)) => {
+                    delta_net::run(&mut context, il, input, state)?
+                }
+                _ => unreachable!("the state is built from the same list of layers"),
+            };
+            residual = context.emitter.emit("attn_residual", Some(il), mixed + residual)?;
+            let name = format!("blk.{il}.post_attention_norm.weight");
+            let input = context.norm(il, &name, "attn_post_norm", residual.clone())?;
+            let ffn_out = feed_forward::run(&mut context, il, input)?;
+            residual = context.emitter.emit("l_out", Some(il), ffn_out + residual)?;
+        }
+        let mut h = residual;
+        rms_norm(&mut h, context.eps());
+        h = context.emitter.emit("norm", None, h)?;
+        h = context.weighted("output_norm.weight", h)?;
+        h = context.emitter.emit("h_nextn", None, h)?;
+        let wanted: Vec<usize> = (0..ubatch.tokens.len()).filter(|&t| ubatch.outputs[t]).collect();
+        let mut logits = Array2::from_elem((wanted.len(), hparams.n_vocab), T::ZERO);
+        if !wanted.is_empty() {
+            let rows = context.emitter.emit("result_norm", None, h.select(Axis(0), &wanted))?;
+            logits = context.projector.mul_mat(self.model.output_name(), &rows)?;
+            logits = context.emitter.emit("result_output", None, logits)?;
+            context.projector.check_reached()?;
+        }
+        self.state.n_past += ubatch.tokens.len();
+        self.steps += 1;
+        Ok(logits.mapv(|x| x.to_f64() as f32))
+    }
+
+    fn reset(&mut self) {
+        self.state = State::new(self.model.hparams());
+    }
+}
+
+impl Context<'_, '_, '_> {
+    fn hparams(&self) -> &Hparams {
+        self.model.hparams()
+    }
+
+    fn eps(&self) -> f64 {
+        f64::from(self.hparams().f_norm_rms_eps)
+    }
+
+    /// RMS norm and weight, emitted as `norm-il` and `name-il`.
+    fn norm<T: Real, D: Dimension>(
+        &mut self,
+        il: usize,
+        weight: &str,
+        name: &str,
+        mut x: Array<T, D>,
+    ) -> Result<Array<T, D>, EngineError> {
+        rms_norm(&mut x, self.eps());
+        let x = self.emitter.emit("norm", Some(il), x)?;
+        let x = self.weighted(weight, x)?;
+        self.emitter.emit(name, Some(il), x)
+    }
+
+    /// Multiplies each row with a norm's weight.
+    fn weighted<T: Real, D: Dimension>(
+        &self,
+        weight: &str,
+        mut x: Array<T, D>,
+    ) -> Result<Array<T, D>, EngineError> {
+        let offset = match self.conventions.rms_norm_weight {
+            NormWeight::Plain => T::ZERO,
+            NormWeight::OnePlus => T::ONE,
+        };
+        let weight: Vec<T> =
+            self.model.vector(weight)?.into_iter().map(|w| T::from_f32(w) + offset).collect();
+        scale_rows(&mut x, &weight);
+        Ok(x)
+    }
+
+    /// A small tensor in the arithmetic's type.
+    fn vector<T: Real>(&self, name: &str) -> Result<Vec<T>, EngineError> {
+        Ok(self.model.vector(name)?.into_iter().map(T::from_f32).collect())
+    }
+}
+
+/// Multiplies each row of `x` element by element with `factors`.
+fn scale_rows<T: Real, D: Dimension>(x: &mut Array<T, D>, factors: &[T]) {
+    for mut row in x.rows_mut() {
+        row.iter_mut().zip(factors).for_each(|(value, &factor)| *value = *value * factor);
+    }
+}

@@ -1,0 +1,97 @@
+//! Why an engine could not run.
+
+use thiserror::Error;
+
+use super::TapError;
+use crate::model::ModelError;
+
+/// Why an engine could not run.
+#[derive(Error, Debug)]
+#[non_exhaustive]
+pub enum EngineError {
+    /// A weight is missing or cannot be decoded.
+    #[error(transparent)]
+    Model(#[from] ModelError),
+    /// A token id is not in the vocabulary.
+    #[error("token {token} at position {position} is not in the vocabulary of {n_vocab}")]
+    Token {
+        /// The token id.
+        token: u32,
+        /// Its position.
+        position: i64,
+        /// Size of the vocabulary.
+        n_vocab: usize,
+    },
+    /// The positions do not continue the sequence.
+    #[error(
+        "position {got} follows {n_past} tokens, expected {n_past}: reset the engine to start a new sequence"
+    )]
+    Position {
+        /// The position that was given.
+        got: i64,
+        /// Tokens run so far.
+        n_past: usize,
+    },
+    /// Tokens, positions and outputs are not equally many, or none.
+    #[error(
+        "a ubatch of {tokens} tokens, {positions} positions and {outputs} outputs; expected as many of each, at least one"
+    )]
+    UbatchSize {
+        /// Number of tokens.
+        tokens: usize,
+        /// Number of positions.
+        positions: usize,
+        /// Number of output flags.
+        outputs: usize,
+    },
+    /// The context is full.
+    #[error("{needed} tokens do not fit into a context of {n_ctx}")]
+    ContextFull {
+        /// Tokens with this ubatch.
+        needed: usize,
+        /// Size of the context.
+        n_ctx: usize,
+    },
+    /// A folded weight was not multiplied through its transform in a whole forward pass.
+    #[error("weight `{name}` is folded but was not reached through its transform")]
+    FoldNotReached {
+        /// The weight.
+        name: String,
+    },
+    /// A convention cannot be applied to this model.
+    #[error("convention {name} = {candidate} cannot be run on this model: {why}")]
+    Convention {
+        /// The convention.
+        name: &'static str,
+        /// The candidate.
+        candidate: String,
+        /// Why not.
+        why: String,
+    },
+    /// There is no such convention or candidate.
+    #[error("unknown convention `{got}`; {expected}")]
+    UnknownConvention {
+        /// What was asked for.
+        got: String,
+        /// What there is.
+        expected: String,
+    },
+    /// The tap refused to go on.
+    #[error("tap at {tensor}: {cause}")]
+    Tap {
+        /// The tensor it was given.
+        tensor: String,
+        /// What it said.
+        cause: TapError,
+    },
+    /// The tap handed back a replacement of the wrong size.
+    #[error("replacement for {tensor} has {got} elements, expected {expected}")]
+    Replacement {
+        /// The tensor.
+        tensor: String,
+        /// Elements of the replacement.
+        got: usize,
+        /// Elements of the tensor.
+        expected: usize,
+    },
+}

@@ -1,0 +1,18 @@
+//! Making models: synthetic ones from a preset and a seed, the unfolded twin of a folded one, the first layers of one.
+
+mod error;
+mod preset;
+mod rng;
+mod slice;
+mod unfold;
+mod weights;
+mod write;
+
+pub use error::SynthError;
+pub use preset::{PRESETS, Preset, preset};
+pub use slice::slice;
+pub use unfold::{UNFOLDED_FROM, unfold};
+pub use write::{TYPES, write_model};
+
+/// Called with bytes written so far and in all.
+pub type Progress<'a> = &'a mut dyn FnMut(u64, u64);

@@ -1,0 +1,184 @@
+//! Writing a synthetic model.
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use super::rng::Rng;
+use super::{Preset, Progress, SynthError, unfold, weights};
+use crate::gguf::{GgufWriter, TensorInfo, Value};
+use crate::model::{FOLD_PREFIX, Hparams, LayerKind, expected_tensors};
+use crate::quant;
+use crate::tensor::GgmlType;
+
+/// The weight types that a model can be made in. The ternary ones are folded; f32 is the unfolded twin.
+pub const TYPES: &[GgmlType] = &[GgmlType::PQ2_0, GgmlType::PTQ1_0, GgmlType::F32];
+
+const ARCHITECTURE: &str = "qwen35";
+const RMS_EPS: f32 = 1e-6;
+const ROPE_FREQ_BASE: f32 = 1e7;
+const CONTEXT_LENGTH: u32 = 4096;
+/// `LLAMA_FTYPE` numbers of the fork.
+const FILE_TYPE: [(GgmlType, u32); 2] = [(GgmlType::PQ2_0, 141), (GgmlType::PTQ1_0, 142)];
+
+/// Writes the model that `(preset, seed, ty)` stands for; the same bytes on every platform.
+///
+/// # Errors
+/// If the type is not offered or the file cannot be written.
+pub fn write_model(
+    preset: &Preset,
+    seed: u64,
+    ty: GgmlType,
+    out: &Path,
+    progress: Progress<'_>,
+) -> Result<(), SynthError> {
+    if ty == GgmlType::F32 {
+        let folded = out.with_added_extension("folded");
+        let result = write_model(preset, seed, GgmlType::PQ2_0, &folded, &mut |_, _| {})
+            .and_then(|()| unfold(&folded, out, progress));
+        // The folded model is a means only; whether it could be removed does not change the result.
+        let _ = std::fs::remove_file(&folded);
+        return result;
+    }
+    let Some(&(_, file_type)) = FILE_TYPE.iter().find(|(offered, _)| *offered == ty) else {
+        return Err(SynthError::Type { got: ty });
+    };
+    let hparams = hparams(preset);
+    let tensors = expected_tensors(&hparams, false);
+    let mut writer = GgufWriter::new();
+    write_metadata(&mut writer, preset, &hparams, seed, file_type)?;
+    let is_ternary = |name: &str, ne: &[u64]| {
+        ne.len() == 2 && !matches!(weights::bare(name), "ssm_conv1d" | "ssm_alpha" | "ssm_beta")
+    };
+    let folded: Vec<String> = tensors
+        .iter()
+        .filter(|t| is_ternary(&t.name, &t.ne) && t.name != "token_embd.weight")
+        .map(|t| t.name.clone())
+        .collect();
+    writer.set(format!("{FOLD_PREFIX}weight_names"), folded)?;
+    for tensor in &tensors {
+        let stored = match weights::bare(&tensor.name) {
+            "ssm_alpha" | "ssm_beta" => GgmlType::BF16,
+            _ if is_ternary(&tensor.name, &tensor.ne) => ty,
+            _ => GgmlType::F32,
+        };
+        writer.tensor(tensor.name.as_str(), &tensor.ne, stored)?;
+    }
+    let total = writer.data_bytes();
+    let mut done = 0;
+    writer.write(out, |info, file| {
+        write_tensor(info, seed, file)?;
+        done += info.bytes;
+        progress(done, total);
+        Ok(())
+    })?;
+    Ok(())
+}
+
+fn write_tensor(info: &TensorInfo, seed: u64, file: &mut dyn Write) -> io::Result<()> {
+    let mut rng = Rng::new(seed, &info.name);
+    let [n_in, n_out, ..] = info.ne.map(|n| n as usize);
+    let encode = |values: &[f32]| quant::encode(info.ty, values).map_err(io::Error::other);
+    if info.ty == GgmlType::F32 {
+        let mut values = vec![0.0; n_in * n_out];
+        weights::vector(&info.name, &mut rng, &mut values);
+        return file.write_all(&encode(&values)?);
+    }
+    let mut row = vec![0.0; n_in];
+    for _ in 0..n_out {
+        match info.ty {
+            GgmlType::BF16 => weights::normal_row(&info.name, &mut rng, &mut row),
+            _ => weights::ternary_row(&info.name, &mut rng, &mut row),
+        }
+        file.write_all(&encode(&row)?)?;
+    }
+    Ok(())
+}
+
+fn hparams(p: &Preset) -> Hparams {
+    let kind = |i: usize| match i.is_multiple_of(p.full_attention_interval) {
+        true => LayerKind::Attention,
+        false => LayerKind::DeltaNet,
+    };
+    Hparams {
+        n_layer: p.n_layer,
+        n_layer_nextn: 0,
+        n_vocab: p.n_vocab,
+        n_ctx_train: CONTEXT_LENGTH.into(),
+        n_embd: p.n_embd,
+        n_ff: p.n_ff,
+        n_head: p.n_head,
+        n_head_kv: p.n_head_kv,
+        n_embd_head: p.n_embd_head,
+        f_norm_rms_eps: RMS_EPS,
+        f_attention_scale: None,
+        rope_freq_base: ROPE_FREQ_BASE,
+        n_rot: p.n_rot,
+        rope_sections: p.rope_sections,
+        ssm_d_conv: p.ssm_d_conv,
+        ssm_d_inner: p.ssm_d_inner(),
+        ssm_d_state: p.ssm_d_state,
+        ssm_dt_rank: p.ssm_dt_rank,
+        ssm_n_group: p.ssm_n_group,
+        layers: (1..=p.n_layer).map(kind).collect(),
+    }
+}
+
+fn write_metadata(
+    writer: &mut GgufWriter,
+    p: &Preset,
+    h: &Hparams,
+    seed: u64,
+    file_type: u32,
+) -> Result<(), SynthError> {
+    writer.set("general.architecture", ARCHITECTURE)?;
+    writer.set("general.name", format!("{} seed {seed}", p.name))?;
+    writer.set("general.file_type", file_type)?;
+    let sizes = [
+        ("block_count", h.n_layer),
+        ("context_length", CONTEXT_LENGTH as usize),
+        ("vocab_size", h.n_vocab),
+        ("embedding_length", h.n_embd),
+        ("feed_forward_length", h.n_ff),
+        ("attention.head_count", h.n_head),
+        ("attention.head_count_kv", h.n_head_kv),
+        ("attention.key_length", h.n_embd_head),
+        ("attention.value_length", h.n_embd_head),
+        ("full_attention_interval", p.full_attention_interval),
+        ("rope.dimension_count", h.n_rot),
+        ("ssm.conv_kernel", h.ssm_d_conv),
+        ("ssm.inner_size", h.ssm_d_inner),
+        ("ssm.state_size", h.ssm_d_state),
+        ("ssm.time_step_rank", h.ssm_dt_rank),
+        ("ssm.group_count", h.ssm_n_group),
+    ];
+    for (key, size) in sizes {
+        writer.set(format!("{ARCHITECTURE}.{key}"), size as u32)?;
+    }
+    writer.set(format!("{ARCHITECTURE}.attention.layer_norm_rms_epsilon"), RMS_EPS)?;
+    writer.set(format!("{ARCHITECTURE}.rope.freq_base"), ROPE_FREQ_BASE)?;
+    let sections: Vec<i32> = h.rope_sections.iter().map(|&s| s as i32).collect();
+    writer.set(format!("{ARCHITECTURE}.rope.dimension_sections"), sections)?;
+    writer.set("tokenizer.ggml.model", "none")?;
+
+    let widths = p.fold_widths();
+    let mut signs = Vec::new();
+    for width in &widths {
+        let mut rng = Rng::new(seed, &format!("signs {width}"));
+        signs.extend((0..*width).map(|_| rng.sign()));
+    }
+    let fold: [(&str, Value); 9] = [
+        ("version", 1u32.into()),
+        ("block_size", (p.fold_block as u32).into()),
+        ("transform", "normalized-sylvester-walsh-hadamard".into()),
+        ("axis", "input-last-dimension".into()),
+        ("sign_mode", "explicit".into()),
+        ("sign_widths", widths.iter().map(|&w| w as i32).collect::<Vec<i32>>().into()),
+        ("sign_values", signs.into()),
+        ("inverse_weight_names", vec!["token_embd.weight".to_owned()].into()),
+        ("gdn_v_grouped", true.into()),
+    ];
+    for (key, value) in fold {
+        writer.set(format!("{FOLD_PREFIX}{key}"), value)?;
+    }
+    Ok(())
+}
