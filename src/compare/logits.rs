@@ -1,0 +1,144 @@
+//! What the difference does to the next token: one row of logits beside the reference's.
+
+use super::values::{CompareError, Values};
+use super::{Metrics, NonFinite};
+
+/// How many of the best tokens are compared.
+const BEST: usize = 10;
+
+/// One row of logits (one output token) compared.
+#[derive(Clone, PartialEq, Debug)]
+pub struct LogitsResult {
+    /// The step it is of.
+    pub step: u32,
+    /// The row within the step's output, from 0.
+    pub row: u32,
+    /// The reference's best tokens, at most ten, best first; equal logits by the lower id, NaN left out.
+    pub best_reference: Vec<u32>,
+    /// The actual best tokens.
+    pub best_actual: Vec<u32>,
+    /// How many tokens are in both lists, whatever their order.
+    pub top10_agreement: u32,
+    /// The reference's best logit less its second best: how much it takes to change the argmax.
+    pub margin: Option<f64>,
+    /// Cosine of the two rows; NaN if a logit is not finite.
+    pub cosine: f64,
+    /// `1 - cosine`, accurate where it is small.
+    pub one_minus_cosine: f64,
+    /// Non-finite logits of both sides together.
+    pub nonfinite: u64,
+}
+
+impl LogitsResult {
+    /// Compares one row of logits.
+    ///
+    /// # Errors
+    /// If the rows differ in length.
+    pub fn measure(
+        step: u32,
+        row: u32,
+        reference: &[f32],
+        actual: Values<'_>,
+    ) -> Result<LogitsResult, CompareError> {
+        let metrics = Metrics::measure(reference, actual, None)?;
+        let best_reference = best(reference);
+        let best_actual = match actual {
+            Values::F32(logits) => best(logits),
+            Values::F64(logits) => best(logits),
+        };
+        let top10_agreement = best_reference.iter().filter(|id| best_actual.contains(id)).count() as u32;
+        let logit = |rank: usize| best_reference.get(rank).map(|&id| f64::from(reference[id as usize]));
+        let NonFinite { count, .. } = metrics.reference_nonfinite;
+        Ok(LogitsResult {
+            step,
+            row,
+            margin: logit(0).zip(logit(1)).map(|(first, second)| first - second),
+            top10_agreement,
+            cosine: metrics.cosine,
+            one_minus_cosine: metrics.one_minus_cosine,
+            nonfinite: count + metrics.actual_nonfinite.count,
+            best_reference,
+            best_actual,
+        })
+    }
+
+    /// The reference's best token.
+    pub fn argmax_reference(&self) -> Option<u32> {
+        self.best_reference.first().copied()
+    }
+
+    /// The actual best token.
+    pub fn argmax_actual(&self) -> Option<u32> {
+        self.best_actual.first().copied()
+    }
+
+    /// Whether both sides choose the same token. A side without a best token agrees with nothing.
+    pub fn argmax_agrees(&self) -> bool {
+        self.argmax_reference().is_some() && self.argmax_reference() == self.argmax_actual()
+    }
+}
+
+/// The ids of the largest logits, best first; equal ones by the lower id, NaN never.
+fn best<T: Copy + Into<f64>>(logits: &[T]) -> Vec<u32> {
+    let mut best: Vec<(f64, u32)> = Vec::with_capacity(BEST + 1);
+    for (id, &logit) in logits.iter().enumerate() {
+        let logit: f64 = logit.into();
+        // The last of a full list must be beaten; being equal does not suffice, as ids only grow.
+        if logit.is_nan() || (best.len() == BEST && best.last().is_some_and(|last| logit <= last.0)) {
+            continue;
+        }
+        let place = best.partition_point(|kept| kept.0 >= logit);
+        best.insert(place, (logit, id as u32));
+        best.truncate(BEST);
+    }
+    best.into_iter().map(|(_, id)| id).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn measure(reference: &[f32], actual: &[f32]) -> LogitsResult {
+        LogitsResult::measure(2, 0, reference, Values::F32(actual)).unwrap()
+    }
+
+    #[test]
+    fn the_best_two_and_their_margin() {
+        let r = measure(&[1.0, 5.0, 4.5], &[1.0, 5.0, 5.25]);
+        assert_eq!((r.argmax_reference(), r.argmax_actual(), r.margin), (Some(1), Some(2), Some(0.5)));
+        assert_eq!((r.best_reference.as_slice(), r.best_actual.as_slice()), (&[1, 2, 0][..], &[2, 1, 0][..]));
+        assert_eq!(r.top10_agreement, 3);
+        assert!(!r.argmax_agrees());
+    }
+
+    #[test]
+    fn equal_logits_go_by_the_lower_id() {
+        let r = measure(&[7.0; 12], &[7.0; 12]);
+        assert_eq!(r.best_reference, (0..10).collect::<Vec<_>>());
+        assert!(r.argmax_agrees());
+    }
+
+    #[test]
+    fn the_best_ten_of_more() {
+        let up: Vec<f32> = (0..20).map(|i| i as f32).collect();
+        let down: Vec<f32> = (0..20).map(|i| -(i as f32)).collect();
+        let r = measure(&up, &down);
+        assert_eq!(r.best_reference, (10..20).rev().collect::<Vec<_>>());
+        assert_eq!(r.top10_agreement, 0);
+    }
+
+    #[test]
+    fn nan_is_nobodys_choice() {
+        let r = measure(&[1.0, 2.0], &[f32::NAN, 2.0]);
+        assert_eq!((r.argmax_actual(), r.nonfinite), (Some(1), 1));
+        assert!(r.cosine.is_nan());
+        let r = measure(&[f32::NAN; 2], &[f32::NAN; 2]);
+        assert!(r.argmax_reference().is_none() && !r.argmax_agrees() && r.top10_agreement == 0);
+    }
+
+    #[test]
+    fn rows_of_different_length_are_an_error() {
+        let error = LogitsResult::measure(0, 0, &[1.0], Values::F32(&[1.0, 2.0])).unwrap_err();
+        assert_eq!(error, CompareError::Elements { reference: 1, actual: 2 });
+    }
+}
