@@ -3,10 +3,10 @@
 /// The limit on a tensor's cumulative relative L2 (`|actual - reference| / |reference|`).
 ///
 /// One constant for every tensor of every case, until a noise floor is measured per tensor. Why 1e-3:
-/// rounding alone, f64 arithmetic against llama.cpp's f32 through 64 layers, gave 7.2e-5 at `l_out-63` (and
-/// 3.7e-7 at `l_out-0`), an order of magnitude below; a wrong convention (a head map, a rotation's pairing, an epsilon) gives
-/// more than 1e-2, an order of magnitude above. It is not tuned per case and never relaxed: a tensor
-/// that exceeds it is a finding.
+/// rounding alone, f64 arithmetic against llama.cpp's f32 through 64 layers, gave 7.2e-5 at `l_out-63`
+/// (3.7e-7 at `l_out-0`), an order of magnitude below; any wrong convention (a head map, a rotation's
+/// pairing, an epsilon) gives more than 1e-2, an order of magnitude above. It is not tuned per case and
+/// never relaxed: a tensor that exceeds it is a finding.
 pub const CUMULATIVE_RELATIVE_L2: f64 = 1e-3;
 
 /// The limits that a tensor must keep.

@@ -1,5 +1,7 @@
 //! What the difference does to the next token: one row of logits beside the reference's.
 
+use std::cmp::Ordering;
+
 use super::values::{CompareError, Values};
 use super::{Metrics, NonFinite};
 
@@ -76,6 +78,12 @@ impl LogitsResult {
     pub fn argmax_agrees(&self) -> bool {
         self.argmax_reference().is_some() && self.argmax_reference() == self.argmax_actual()
     }
+
+    /// Orders by how bad: another argmax, then non-finite logits, fewer common tokens, a larger angle.
+    pub fn cmp_severity(&self, other: &LogitsResult) -> Ordering {
+        let key = |r: &LogitsResult| (!r.argmax_agrees(), r.nonfinite, -i64::from(r.top10_agreement));
+        key(self).cmp(&key(other)).then(self.one_minus_cosine.total_cmp(&other.one_minus_cosine))
+    }
 }
 
 /// The ids of the largest logits, best first; equal ones by the lower id, NaN never.
@@ -134,6 +142,14 @@ mod tests {
         assert!(r.cosine.is_nan());
         let r = measure(&[f32::NAN; 2], &[f32::NAN; 2]);
         assert!(r.argmax_reference().is_none() && !r.argmax_agrees() && r.top10_agreement == 0);
+    }
+
+    #[test]
+    fn another_argmax_is_worse_than_any_angle() {
+        let other = measure(&[1.0, 1.0001], &[1.0, 0.9999]);
+        let angle = measure(&[1.0, 2.0], &[-5.0, 2.0]);
+        assert_eq!(other.cmp_severity(&angle), Ordering::Greater);
+        assert_eq!(angle.cmp_severity(&measure(&[1.0, 2.0], &[1.0, 2.0])), Ordering::Greater);
     }
 
     #[test]
