@@ -1,0 +1,140 @@
+//! JUnit XML for CI: a test suite per report, a test case per tensor kind and operator (a case per tensor
+//! would be tens of thousands), and one for the whole, so that comparing nothing is a failed test too.
+
+use super::words::{self, count};
+use super::{Format, Options, Report};
+use crate::compare::{Comparison, KindRow, Verdict};
+
+/// The report for CI servers.
+pub(super) struct Junit;
+
+impl Format for Junit {
+    fn name(&self) -> &'static str {
+        "junit"
+    }
+
+    fn render(&self, reports: &[Report<'_>], _: Options) -> String {
+        let nothing = Comparison::default();
+        let no_report = [Report { name: "no case", header: &[], comparison: &nothing }];
+        let reports = if reports.is_empty() { &no_report } else { reports };
+        let suites: String = reports.iter().map(suite).collect();
+        format!("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n{suites}</testsuites>\n")
+    }
+}
+
+/// How a test case ended, with the message.
+enum Outcome {
+    Pass,
+    Fail(String),
+    Skip(String),
+}
+
+fn suite(report: &Report<'_>) -> String {
+    let comparison = report.comparison;
+    let mut cases: Vec<(String, Outcome)> = comparison.kinds().iter().map(kind).collect();
+    let line = words::summary_line(&[comparison]);
+    let whole = if comparison.summary().is_pass() { Outcome::Pass } else { Outcome::Fail(line) };
+    cases.push(("all tensors".to_owned(), whole));
+
+    let failures = cases.iter().filter(|(_, outcome)| matches!(outcome, Outcome::Fail(_))).count();
+    let skipped = cases.iter().filter(|(_, outcome)| matches!(outcome, Outcome::Skip(_))).count();
+    let name = escape(report.name);
+    let mut out = format!(
+        "  <testsuite name=\"{name}\" tests=\"{}\" failures=\"{failures}\" errors=\"0\" skipped=\"{skipped}\">\n",
+        cases.len(),
+    );
+    for (case, outcome) in &cases {
+        let open = format!("    <testcase classname=\"lockstep.{name}\" name=\"{}\"", escape(case));
+        out += &match outcome {
+            Outcome::Pass => format!("{open}/>\n"),
+            Outcome::Fail(why) => format!("{open}><failure message=\"{}\"/></testcase>\n", escape(why)),
+            Outcome::Skip(why) => format!("{open}><skipped message=\"{}\"/></testcase>\n", escape(why)),
+        };
+    }
+    out + "  </testsuite>\n"
+}
+
+fn kind(row: &KindRow<'_>) -> (String, Outcome) {
+    let name = if row.op.is_empty() { row.kind.to_owned() } else { format!("{} ({})", row.kind, row.op) };
+    let why = words::reason(row.worst).unwrap_or_default();
+    let outcome = match (&row.worst.verdict, row.failures) {
+        (Verdict::Skipped(_), 0) => Outcome::Skip(why),
+        (_, 0) => Outcome::Pass,
+        (_, failures) => Outcome::Fail(format!(
+            "{} of {} tensors fail; worst {}, step {}: {why}",
+            count(failures as u64),
+            count(row.tensors as u64),
+            words::tensor_name(&row.worst.id),
+            row.worst.id.step,
+        )),
+    };
+    (name, outcome)
+}
+
+/// Text for an attribute: markup escaped, characters that XML 1.0 forbids replaced.
+fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out += "&amp;",
+            '<' => out += "&lt;",
+            '>' => out += "&gt;",
+            '"' => out += "&quot;",
+            '\'' => out += "&apos;",
+            '\t' | '\n' | '\r' => out += &format!("&#{};", c as u32),
+            '\0'..='\u{1f}' | '\u{fffe}' | '\u{ffff}' => out.push('\u{fffd}'),
+            other => out.push(other),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::words::example;
+
+    fn render(comparison: &Comparison) -> String {
+        Junit.render(&[Report { name: "a \"b\"", header: &[], comparison }], Options::default())
+    }
+
+    #[test]
+    fn a_passing_run_written_out() {
+        let expected = r#"<?xml version="1.0" encoding="UTF-8"?>
+<testsuites>
+  <testsuite name="a &quot;b&quot;" tests="4" failures="0" errors="0" skipped="1">
+    <testcase classname="lockstep.a &quot;b&quot;" name="l_out (ADD)"/>
+    <testcase classname="lockstep.a &quot;b&quot;" name="attn_norm (RMS_NORM)"/>
+    <testcase classname="lockstep.a &quot;b&quot;" name="view (VIEW)"><skipped message="skipped: a view"/></testcase>
+    <testcase classname="lockstep.a &quot;b&quot;" name="all tensors"/>
+  </testsuite>
+</testsuites>
+"#;
+        assert_eq!(render(&example::passing()), expected);
+    }
+
+    #[test]
+    fn each_bad_verdict_fails_its_kind_and_the_whole() {
+        for bad in example::failures() {
+            let mut comparison = example::passing();
+            comparison.results.push(bad.clone());
+            let xml = render(&comparison);
+            assert!(xml.contains("failures=\"2\""), "{xml}");
+            let message = format!("message=\"1 of 1 tensors fail; worst {}, step 0: ", bad.id.name);
+            assert!(xml.contains(&message), "{xml}");
+        }
+    }
+
+    #[test]
+    fn comparing_nothing_is_a_failed_test() {
+        for xml in [render(&Comparison::default()), Junit.render(&[], Options::default())] {
+            assert!(xml.contains("tests=\"1\" failures=\"1\""), "{xml}");
+            assert!(xml.contains("nothing was compared"), "{xml}");
+        }
+    }
+
+    #[test]
+    fn markup_and_control_characters_are_escaped() {
+        assert_eq!(escape("<a & 'b'>\n\u{1}"), "&lt;a &amp; &apos;b&apos;&gt;&#10;\u{fffd}");
+    }
+}

@@ -1,0 +1,50 @@
+//! Small comparisons for the tests of every format.
+
+use crate::compare::{Comparison, Limit, LogitsResult, Shaped, TensorResult, Values, Verdict};
+use crate::tensor::TensorId;
+
+/// The identity of a tensor of step 0.
+pub(crate) fn id(name: &str) -> TensorId {
+    TensorId { step: 0, name: name.into(), occurrence: 0 }
+}
+
+/// A tensor of two rows of two whose reference is 3, 4, 0, 0 and whose last actual value is `last`.
+pub(crate) fn tensor(name: &str, op: &str, last: f32) -> TensorResult {
+    let ne = [2, 2, 1, 1];
+    let reference = Shaped { ne, values: &[3.0, 4.0, 0.0, 0.0][..] };
+    let actual = [3.0, 4.0, 0.0, last];
+    let actual = Shaped { ne, values: Values::F32(&actual) };
+    TensorResult::measure(id(name), op, reference, actual, None, Limit::CUMULATIVE)
+        .expect("four values of two rows of two")
+}
+
+/// Logits of one row: token 1 first, by 0.5.
+pub(crate) fn logits(step: u32, actual: [f32; 3]) -> LogitsResult {
+    LogitsResult::measure(step, 0, &[1.0, 2.0, 1.5], Values::F32(&actual)).expect("three on both sides")
+}
+
+/// Four tensors that pass: an exact one, one at 0.4 and one at 0.002 of the limit, one skipped.
+pub(crate) fn passing() -> Comparison {
+    Comparison {
+        results: vec![
+            tensor("attn_norm-0", "RMS_NORM", 0.0),
+            tensor("l_out-0", "ADD", 1e-5),
+            tensor("l_out-1", "ADD", 0.002),
+            TensorResult::skipped(id("view-1"), "VIEW", [1; 4], "a view", Limit::CUMULATIVE),
+        ],
+        logits: vec![logits(0, [1.0, 2.0, 1.5])],
+    }
+}
+
+/// Each verdict that fails, once.
+pub(crate) fn failures() -> Vec<TensorResult> {
+    let missing = TensorResult::missing(id("Kcur-1"), "ROPE", [2, 2, 1, 1], Limit::CUMULATIVE);
+    let shape = Verdict::Shape { reference: [4, 2, 1, 1], actual: [2, 4, 1, 1] };
+    vec![
+        tensor("attn_output-1", "MUL_MAT", 1.55),
+        missing.clone(),
+        TensorResult::extra(id("Vcur-1"), [2, 2, 1, 1], Limit::CUMULATIVE),
+        TensorResult { id: id("Qcur-1"), verdict: shape, ..missing },
+        tensor("norm-1", "NORM", f32::NAN),
+    ]
+}

@@ -1,0 +1,14 @@
+//! Numbers, places and sentences that several formats share.
+
+mod number;
+mod sentence;
+mod sparkline;
+
+#[cfg(test)]
+pub(super) mod example;
+
+pub use sentence::{first_difference, summary_line};
+
+pub(super) use number::{cosine, count, decimal, index, scientific, share};
+pub(super) use sentence::{logits_line, notes, place, reason, shape, tensor_name, verdict};
+pub(super) use sparkline::bars;

@@ -1,0 +1,217 @@
+//! Results in words.
+
+use std::collections::BTreeMap;
+
+use super::number::{cosine, count, decimal, index, limit, percent, share};
+use crate::compare::{Comparison, LogitsResult, Summary, TensorResult, Verdict, worst};
+use crate::tensor::{Layout, TensorId};
+
+/// The name, with its occurrence if it is not the first: `norm-3 #1`.
+pub(crate) fn tensor_name(id: &TensorId) -> String {
+    if id.occurrence == 0 { id.name.clone() } else { format!("{} #{}", id.name, id.occurrence) }
+}
+
+/// Where the worst element is: `blk.50 step 3 [417]`.
+pub(crate) fn place(result: &TensorResult) -> String {
+    let layer = result.id.layer().map(|layer| format!("blk.{layer} ")).unwrap_or_default();
+    let at = result.worst_index().map(|at| format!(" {}", index(&at))).unwrap_or_default();
+    format!("{layer}step {}{at}", result.id.step)
+}
+
+/// The verdict as a reader says it.
+pub(crate) fn verdict(verdict: &Verdict) -> &'static str {
+    match verdict {
+        Verdict::NonFinite => "non-finite",
+        other => other.name(),
+    }
+}
+
+/// A shape outermost first: `[2,4]` for ne = {4, 2, 1, 1}.
+pub(crate) fn shape(ne: [u64; 4]) -> String {
+    index(&Layout { ne, nb: [0; 4] }.shape())
+}
+
+/// Why a tensor did not pass; `None` if it did.
+pub(crate) fn reason(result: &TensorResult) -> Option<String> {
+    Some(match (&result.verdict, &result.metrics) {
+        (Verdict::Pass, _) => return None,
+        (Verdict::Skipped(reason), _) => format!("skipped: {reason}"),
+        (Verdict::Missing, _) => "missing from the actual run".to_owned(),
+        (Verdict::Extra, _) => "extra, the reference does not have it".to_owned(),
+        (Verdict::Shape { reference, actual }, _) => {
+            format!("shape {} in the reference, {} in the actual run", shape(*reference), shape(*actual))
+        }
+        (Verdict::Differ, Some(m)) => {
+            format!("relative L2 {}, limit {}", decimal(m.relative_l2), limit(result.limit))
+        }
+        (Verdict::NonFinite, Some(m)) => format!(
+            "{} non-finite in the reference, {} in the actual run; at {} reference {}, actual {}",
+            count(m.reference_nonfinite.count),
+            count(m.actual_nonfinite.count),
+            index(&result.worst_index().unwrap_or_default()),
+            decimal(m.reference),
+            decimal(m.actual),
+        ),
+        (bad, None) => format!("{}, not measured", verdict(bad)),
+    })
+}
+
+/// What a failing run says first: which tensor failed first in graph order, why, and how many later ones
+/// failed too. `None` if none did.
+pub fn first_difference(comparison: &Comparison) -> Option<String> {
+    let first = comparison.first_difference()?;
+    let result = first.result;
+    let layer = result.id.layer().map(|layer| format!("blk.{layer}"));
+    let op = (!result.op.is_empty()).then(|| result.op.clone());
+    let place: Vec<String> =
+        [layer, op, Some(format!("step {}", result.id.step))].into_iter().flatten().collect();
+    let later = match (first.later_failures, result.verdict.is_compared()) {
+        (0, _) => "no later tensor fails".to_owned(),
+        (1, true) => "inherited by 1 later tensor".to_owned(),
+        (1, false) => "1 later tensor fails too".to_owned(),
+        (n, true) => format!("inherited by {} later tensors", count(n as u64)),
+        (n, false) => format!("{} later tensors fail too", count(n as u64)),
+    };
+    let reason = reason(result).unwrap_or_default();
+    Some(format!("first difference: {} ({}): {reason}; {later}", tensor_name(&result.id), place.join(", ")))
+}
+
+/// The last line of every output, over one or more comparisons.
+pub fn summary_line(comparisons: &[&Comparison]) -> String {
+    let mut s = Summary::default();
+    for comparison in comparisons {
+        s += comparison.summary();
+    }
+    let mut line = format!(
+        "{} compared: {} pass, {} differ, {} missing, {} extra, {} skipped",
+        count(s.compared),
+        count(s.pass),
+        count(s.differ),
+        count(s.missing),
+        count(s.extra),
+        count(s.skipped),
+    );
+    for (n, what) in [(s.shape, "shape"), (s.nonfinite, "non-finite")] {
+        if n > 0 {
+            line += &format!(", {} {what}", count(n));
+        }
+    }
+    line += &format!("; coverage {}; ", percent(s.compared, s.expected()));
+    line += &match worst(comparisons.iter().filter_map(|c| c.worst())) {
+        None => "nothing was compared".to_owned(),
+        Some(r) => match r.share {
+            Some(of_limit) => format!("worst {} {} of its limit", tensor_name(&r.id), share(of_limit)),
+            None => format!("worst {} {}", tensor_name(&r.id), verdict(&r.verdict)),
+        },
+    };
+    line
+}
+
+/// The next token on both sides; of several rows the worst, with how many agree.
+pub(crate) fn logits_line(logits: &[LogitsResult]) -> String {
+    let Some(worst) = logits.iter().reduce(|a, b| if b.cmp_severity(a).is_gt() { b } else { a }) else {
+        return "none compared".to_owned();
+    };
+    let token = |id: Option<u32>| id.map_or("none".to_owned(), |id| id.to_string());
+    let row = if worst.row == 0 { String::new() } else { format!(" row {}", worst.row) };
+    let several = match logits.len() {
+        1 => String::new(),
+        n => {
+            let equal = logits.iter().filter(|l| l.argmax_agrees()).count();
+            format!("argmax equal in {equal} of {n}; worst step {}{row}: ", worst.step)
+        }
+    };
+    format!(
+        "{several}argmax {} {} {}, margin {}; top-10 {}/{}; cosine {}",
+        token(worst.argmax_reference()),
+        if worst.argmax_agrees() { "=" } else { "!=" },
+        token(worst.argmax_actual()),
+        worst.margin.map_or("none".to_owned(), decimal),
+        worst.top10_agreement,
+        worst.best_reference.len().max(worst.best_actual.len()),
+        cosine(worst.one_minus_cosine),
+    )
+}
+
+/// What a reader should know although nothing failed by it.
+pub(crate) fn notes(comparison: &Comparison) -> Vec<String> {
+    let mut notes = Vec::new();
+    let is_zero = |r: &&TensorResult| r.metrics.as_ref().is_some_and(|m| m.both_zero);
+    match comparison.results.iter().filter(is_zero).count() as u64 {
+        0 => {}
+        1 => notes.push("1 tensor is zero on both sides".to_owned()),
+        n => notes.push(format!("{} tensors are zero on both sides", count(n))),
+    }
+    let mut skipped: BTreeMap<&str, u64> = BTreeMap::new();
+    for result in &comparison.results {
+        if let Verdict::Skipped(reason) = &result.verdict {
+            *skipped.entry(reason).or_default() += 1;
+        }
+    }
+    notes.extend(skipped.into_iter().map(|(reason, n)| format!("{} skipped: {reason}", count(n))));
+    notes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::words::example;
+
+    #[test]
+    fn each_failure_says_what_broke() {
+        let expected = [
+            "attn_output-1 (blk.1, MUL_MAT, step 0): relative L2 0.31, limit 1e-03; inherited by 1 later tensor",
+            "Kcur-1 (blk.1, ROPE, step 0): missing from the actual run; 1 later tensor fails too",
+            "Vcur-1 (blk.1, step 0): extra, the reference does not have it; 1 later tensor fails too",
+            "Qcur-1 (blk.1, ROPE, step 0): shape [2,4] in the reference, [4,2] in the actual run; 1 later tensor fails too",
+            "norm-1 (blk.1, NORM, step 0): 0 non-finite in the reference, 1 in the actual run; at [1,1] reference 0, actual NaN; inherited by 1 later tensor",
+        ];
+        for (bad, expected) in example::failures().into_iter().zip(expected) {
+            let mut comparison = example::passing();
+            comparison.results.push(bad);
+            comparison.results.push(example::tensor("l_out-2", "ADD", 9.0));
+            assert_eq!(first_difference(&comparison).unwrap(), format!("first difference: {expected}"));
+        }
+        assert_eq!(first_difference(&example::passing()), None);
+    }
+
+    #[test]
+    fn the_last_line_counts_everything() {
+        let passing = example::passing();
+        assert_eq!(
+            summary_line(&[&passing]),
+            "3 compared: 3 pass, 0 differ, 0 missing, 0 extra, 1 skipped; coverage 75%; worst l_out-1 0.4 of its limit"
+        );
+        let failing = Comparison { results: example::failures(), ..Comparison::default() };
+        assert_eq!(
+            summary_line(&[&passing, &failing]),
+            "5 compared: 3 pass, 1 differ, 1 missing, 1 extra, 1 skipped, 1 shape, 1 non-finite; \
+             coverage 62.5%; worst norm-1 non-finite"
+        );
+        assert_eq!(
+            summary_line(&[]),
+            "0 compared: 0 pass, 0 differ, 0 missing, 0 extra, 0 skipped; coverage 0%; nothing was compared"
+        );
+    }
+
+    #[test]
+    fn logits_of_one_row_and_of_several() {
+        let equal = example::logits(0, [1.0, 2.0, 1.5]);
+        assert_eq!(
+            logits_line(std::slice::from_ref(&equal)),
+            "argmax 1 = 1, margin 0.50; top-10 3/3; cosine 1"
+        );
+        assert_eq!(
+            logits_line(&[equal, example::logits(3, [1.0, 1.5, 2.0])]),
+            "argmax equal in 1 of 2; worst step 3: argmax 1 != 2, margin 0.50; top-10 3/3; cosine 1 - 3.4e-02"
+        );
+        assert_eq!(logits_line(&[]), "none compared");
+    }
+
+    #[test]
+    fn notes_tell_zeros_and_skips() {
+        let mut comparison = example::passing();
+        comparison.results[0].metrics.as_mut().unwrap().both_zero = true;
+        assert_eq!(notes(&comparison), ["1 tensor is zero on both sides", "1 skipped: a view"]);
+    }
+}
