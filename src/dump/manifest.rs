@@ -1,0 +1,294 @@
+//! What `manifest.json` says, as plain structs.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::named::{is_cache, is_named};
+use crate::tensor::{GgmlType, Layout, TensorId};
+
+/// Everything a dump says about a run, apart from the payloads.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Manifest {
+    /// The program that computed the values.
+    pub producer: Producer,
+    /// The model that was run.
+    pub model: Model,
+    /// What was evaluated, and with which settings.
+    pub run: Run,
+    /// Whether capturing changed the result.
+    pub capture: Capture,
+    /// Weights, caches and inputs; `leaves[i].id == i`.
+    pub leaves: Vec<Leaf>,
+    /// The nodes of the graph in evaluation order, captured or not; `nodes[i].id == i`.
+    pub nodes: Vec<Node>,
+}
+
+/// The program that computed the values.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Producer {
+    /// `llama.cpp`, or the name of another engine.
+    pub name: String,
+    /// Its build number.
+    pub build: u64,
+    /// Its commit or tag.
+    pub commit: String,
+    /// The backend that computed (`CPU`, `CUDA0`).
+    pub backend: String,
+    /// What it says about the machine (`llama_print_system_info`).
+    pub system_info: String,
+    /// The compiler it was built with.
+    pub compiler: String,
+    /// The C library it ran with.
+    pub libc: String,
+    /// The program that wrote the dump, with its version.
+    pub dumper: String,
+}
+
+/// The model that was run.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Model {
+    /// File name, without folders.
+    pub file: String,
+    /// SHA-256 of the file, lower-case hex.
+    pub sha256: String,
+    /// `general.architecture`.
+    pub architecture: String,
+    /// Scalar metadata as strings, as `llama_model_meta_val_str` gives it; long values are left out.
+    pub metadata: BTreeMap<String, String>,
+}
+
+/// What was evaluated, and with which settings.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Run {
+    /// The evaluations of the graph, one per step.
+    pub ubatches: Vec<Ubatch>,
+    /// Tokens per call of decode, as asked for.
+    pub schedule: Vec<u32>,
+    /// How many of the tokens the model generated itself.
+    pub generated: u32,
+    /// The text the tokens came from, if they came from a text.
+    pub prompt: Option<String>,
+    /// Context length in tokens.
+    pub n_ctx: u32,
+    /// Most sequences at a time.
+    pub n_seq_max: u32,
+    /// Most tokens in one call of decode.
+    pub n_batch: u32,
+    /// Most tokens in one evaluation of the graph.
+    pub n_ubatch: u32,
+    /// Threads that computed.
+    pub n_threads: u32,
+    /// Whether flash attention was on.
+    pub flash_attn: bool,
+    /// ggml's name of the K cache's type.
+    pub type_k: String,
+    /// ggml's name of the V cache's type.
+    pub type_v: String,
+    /// Whether weights were repacked for the CPU.
+    pub repack: bool,
+    /// Whether ggml's plain reference kernels computed, instead of its vectorised ones.
+    pub reference_kernels: bool,
+    /// Whether the gated delta net ran as one fused operator; none if unknown or the model has none.
+    pub fused_gdn: Option<bool>,
+    /// Regular expressions that selected tensors; none means all.
+    pub filters: Vec<String>,
+    /// Whether only tensors that llama.cpp named on purpose were captured.
+    pub named_only: bool,
+    /// Whether views were stored as entries of their own.
+    pub views: bool,
+}
+
+/// One evaluation of the graph. The four lists are equally long.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Ubatch {
+    /// Which evaluation, from 0.
+    pub step: u32,
+    /// Token ids.
+    pub tokens: Vec<i32>,
+    /// Position of each token in its sequence.
+    pub positions: Vec<i32>,
+    /// The sequences that each token belongs to.
+    pub seq_ids: Vec<Vec<i32>>,
+    /// 1 where logits were asked for.
+    pub outputs: Vec<u8>,
+}
+
+/// Whether capturing changed the result: the run was repeated without it and its logits compared.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Capture {
+    /// Whether all logits were equal, bit for bit.
+    pub unchanged: bool,
+    /// How many logits were compared.
+    pub compared_logits: u64,
+    /// Where they differed first.
+    pub first_difference: Option<serde_json::Value>,
+}
+
+/// A tensor that no operator computed.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Leaf {
+    /// Its number among the leaves.
+    pub id: u32,
+    /// The step it belongs to; none for weights and caches.
+    pub step: Option<u32>,
+    /// llama.cpp's name.
+    pub name: String,
+    /// What it is.
+    pub kind: LeafKind,
+    /// Element type.
+    #[serde(rename = "type", with = "type_name")]
+    pub ty: GgmlType,
+    /// Extents, dimension 0 fastest.
+    pub ne: [u64; 4],
+    /// Strides in bytes.
+    pub nb: [u64; 4],
+    /// The entry that holds its values (inputs only), without `.npy`.
+    pub entry: Option<String>,
+}
+
+/// What a leaf is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LeafKind {
+    /// A tensor of the model's file.
+    Weight,
+    /// Set anew for each step: tokens, positions, masks.
+    Input,
+    /// Kept from one step to the next: keys, values, convolution and recurrent states.
+    Cache,
+}
+
+/// One operator's result.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Node {
+    /// Its number in evaluation order, over the whole file.
+    pub id: u32,
+    /// Which evaluation of the graph.
+    pub step: u32,
+    /// llama.cpp's name.
+    pub name: String,
+    /// How many nodes of this name came before it in its step.
+    pub occurrence: u32,
+    /// ggml's name of the operator (`MUL_MAT`; `UNARY` and `GLU` have a variant).
+    pub op: String,
+    /// Which unary or gated operator (`SILU`); only with `UNARY` and `GLU`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub variant: Option<String>,
+    /// The operator's parameters (`op_params`), trailing zeros removed.
+    pub params: Vec<i32>,
+    /// Element type.
+    #[serde(rename = "type", with = "type_name")]
+    pub ty: GgmlType,
+    /// Extents, dimension 0 fastest.
+    pub ne: [u64; 4],
+    /// Strides in bytes, as the tensor lay in memory; the payload is packed.
+    pub nb: [u64; 4],
+    /// Whether it lay packed in memory (`ggml_is_contiguous`).
+    pub contiguous: bool,
+    /// The tensors it was computed from; an empty slot is none.
+    pub sources: Vec<Option<Source>>,
+    /// The tensor whose memory it shares, if it shares one.
+    pub view_of: Option<ViewOf>,
+    /// The entry that holds its values, without `.npy`.
+    pub entry: Option<String>,
+}
+
+/// A node or a leaf, by id.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Origin {
+    /// The node with this id.
+    Node(u32),
+    /// The leaf with this id.
+    Leaf(u32),
+}
+
+/// An operand of a node.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Source {
+    /// Which tensor.
+    #[serde(flatten)]
+    pub from: Origin,
+    /// Its name.
+    pub name: String,
+}
+
+/// Whose memory a node shares.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct ViewOf {
+    /// The tensor that owns the memory, never a view itself.
+    #[serde(flatten)]
+    pub root: Origin,
+    /// Its name.
+    pub name: String,
+    /// Bytes from the root's first byte to this tensor's.
+    pub offset: u64,
+}
+
+impl Node {
+    /// What identifies it within the run.
+    pub fn id(&self) -> TensorId {
+        TensorId { step: self.step, name: self.name.clone(), occurrence: self.occurrence }
+    }
+
+    /// Whether it computes nothing: VIEW, RESHAPE, PERMUTE, TRANSPOSE.
+    pub fn is_pure_view(&self) -> bool {
+        matches!(self.op.as_str(), "VIEW" | "RESHAPE" | "PERMUTE" | "TRANSPOSE")
+    }
+
+    /// Whether llama.cpp named it on purpose; see [`is_named`].
+    pub fn is_named(&self) -> bool {
+        is_named(&self.name)
+    }
+
+    /// Whether it is a pure view of a cache (a leaf called `cache_k_l*`, `cache_v_l*`, `cache_r_l*` or
+    /// `cache_s_l*`).
+    pub fn is_cache_view(&self) -> bool {
+        let of_cache = |view: &ViewOf| matches!(view.root, Origin::Leaf(_)) && is_cache(&view.name);
+        self.is_pure_view() && self.view_of.as_ref().is_some_and(of_cache)
+    }
+
+    /// Its extents and strides in elements.
+    pub fn layout(&self) -> Layout {
+        Layout { ne: self.ne, nb: self.nb }
+    }
+
+    /// `node 5 'attn_norm-3' (step 0)`, for messages.
+    pub(super) fn label(&self) -> String {
+        format!("node {} '{}' (step {})", self.id, self.name, self.step)
+    }
+}
+
+impl Leaf {
+    /// `leaf 5 'inp_pos'`, for messages.
+    pub(super) fn label(&self) -> String {
+        format!("leaf {} '{}'", self.id, self.name)
+    }
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Origin::Node(id) => write!(f, "node {id}"),
+            Origin::Leaf(id) => write!(f, "leaf {id}"),
+        }
+    }
+}
+
+/// A type as ggml's name.
+mod type_name {
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    use crate::tensor::GgmlType;
+
+    pub(super) fn serialize<S: Serializer>(ty: &GgmlType, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(ty.name())
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<GgmlType, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        GgmlType::from_name(&name).ok_or_else(|| D::Error::custom(format!("unknown type {name:?}")))
+    }
+}
