@@ -12,8 +12,18 @@ pub mod gguf;
 
 pub mod ops;
 
+pub mod dump;
+
 pub mod model;
 
 pub mod synth;
 
 pub mod engine;
+
+pub mod compare;
+
+pub mod harness;
+
+pub mod report;
+
+pub mod cli;

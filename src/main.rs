@@ -1,3 +1,7 @@
 //! The `lockstep` command.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    lockstep::cli::main()
+}

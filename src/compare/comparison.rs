@@ -136,8 +136,9 @@ pub fn worst<'a>(results: impl IntoIterator<Item = &'a TensorResult>) -> Option<
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compare::{Limit, Shaped, Values, Verdict};
+    use crate::compare::{Limit, Shaped, Verdict};
     use crate::tensor::TensorId;
+    use crate::tensor::Values;
 
     fn result(step: u32, name: &str, op: &str, actual: f32) -> TensorResult {
         let id = TensorId { step, name: name.into(), occurrence: 0 };

@@ -2,8 +2,9 @@
 
 use std::cmp::Ordering;
 
-use super::values::{CompareError, Values};
+use super::CompareError;
 use super::{Metrics, NonFinite};
+use crate::tensor::Values;
 
 /// How many of the best tokens are compared.
 const BEST: usize = 10;

@@ -15,8 +15,9 @@
 //! 1e-5 that is 1e-22, where `1.0 - cosine` is off by 1e-16 at best. Where the tensors are far apart
 //! (`|d|^2 > 2 |x| |y|`, a negative or small cosine) it is `1 - x.y / (|x| |y|)`, to an absolute `4 g`.
 
+use super::CompareError;
 use super::sums::{Sums, sums};
-use super::values::{CompareError, Values};
+use crate::tensor::Values;
 
 /// Non-finite values of one side.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

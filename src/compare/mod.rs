@@ -4,20 +4,20 @@
 //! is not a pass, and every judgement is written `err <= limit`, so that NaN fails.
 
 mod comparison;
+mod error;
 mod limit;
 mod logits;
 mod metrics;
 mod result;
 mod summary;
 mod sums;
-mod values;
 mod verdict;
 
 pub use comparison::{Comparison, FirstDifference, KindRow, LayerWorst, StepWorst, worst};
+pub use error::CompareError;
 pub use limit::{CUMULATIVE_RELATIVE_L2, Limit};
 pub use logits::LogitsResult;
 pub use metrics::{Metrics, NonFinite, scaled_error};
 pub use result::{Shaped, TensorResult};
 pub use summary::Summary;
-pub use values::{CompareError, Values};
 pub use verdict::Verdict;

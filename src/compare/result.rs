@@ -2,9 +2,9 @@
 
 use std::cmp::Ordering;
 
-use super::values::{CompareError, Values, check_count};
+use super::error::{CompareError, check_count};
 use super::{Limit, Metrics, Verdict};
-use crate::tensor::{Layout, TensorId};
+use crate::tensor::{Layout, TensorId, Values};
 
 /// Values with the extents they claim.
 #[derive(Clone, Copy, Debug)]

@@ -72,7 +72,7 @@ impl Verdict {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compare::Values;
+    use crate::tensor::Values;
 
     fn judge(x: &[f32], y: &[f32]) -> Verdict {
         Verdict::judge(&Metrics::measure(x, Values::F32(y), None).unwrap(), Limit::CUMULATIVE)

@@ -1,7 +1,8 @@
 //! Small comparisons for the tests of every format.
 
-use crate::compare::{Comparison, Limit, LogitsResult, Shaped, TensorResult, Values, Verdict};
+use crate::compare::{Comparison, Limit, LogitsResult, Shaped, TensorResult, Verdict};
 use crate::tensor::TensorId;
+use crate::tensor::Values;
 
 /// The identity of a tensor of step 0.
 pub(crate) fn id(name: &str) -> TensorId {

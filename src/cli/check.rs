@@ -1,0 +1,222 @@
+//! `lockstep check`: an engine beside a dump.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+use clap::{Args as ClapArgs, ValueEnum};
+
+use super::{DIFFERENCE, cache, progress};
+use crate::dump::Dump;
+use crate::engine::{Conventions, Engine, cpu::CpuEngine};
+use crate::gguf::sha256;
+use crate::harness::{self, Case, Check};
+use crate::model::{LayerKind, Model};
+use crate::report::{self, Options, Report};
+use crate::synth::UNFOLDED_FROM;
+
+#[derive(ClapArgs, Debug)]
+#[command(after_help = "\
+Examples:
+  lockstep check reference-dumps/mini-bonsai
+      builds the case's model from its recipe and checks each of its dumps
+  lockstep check --model my-model.gguf --dump my-dump.npz --json result.json
+      checks a model of your own against a dump that llama-dump made from it,
+      or from its unfolded twin (`lockstep unfold`)
+  lockstep check reference-dumps/mini-bonsai --convention gdn_head_map=blocked
+      runs the engine with a wrong convention on purpose; exits 1 and names the first tensor that is off")]
+pub(super) struct Args {
+    /// Case folders (with a case.toml)
+    #[arg(value_name = "CASE", required_unless_present = "model", conflicts_with_all = ["model", "dump"])]
+    cases: Vec<PathBuf>,
+    /// The model: a GGUF file, or the first part of a split one
+    #[arg(long, value_name = "M", requires = "dump")]
+    model: Option<PathBuf>,
+    /// What llama.cpp computed from it
+    #[arg(long, value_name = "D", requires = "model")]
+    dump: Option<PathBuf>,
+    /// The engine to check
+    #[arg(long, value_enum, default_value_t = EngineName::Cpu)]
+    engine: EngineName,
+    /// The arithmetic of the cpu engine
+    #[arg(long, value_enum, default_value_t = Arithmetic::F32)]
+    arithmetic: Arithmetic,
+    /// How errors are carried: cumulative = the engine runs on its own results throughout
+    #[arg(long, value_enum, default_value_t = Mode::Cumulative)]
+    mode: Mode,
+    /// Run the engine with another convention, NAME=CANDIDATE (repeatable; an unknown name lists them all)
+    #[arg(long, value_name = "NAME=CANDIDATE")]
+    convention: Vec<String>,
+    /// Show every tensor, in graph order
+    #[arg(long)]
+    all: bool,
+    /// Write the results as JSON
+    #[arg(long, value_name = "F")]
+    json: Option<PathBuf>,
+    /// Write the results as JUnit XML
+    #[arg(long, value_name = "F")]
+    junit: Option<PathBuf>,
+}
+
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+enum EngineName {
+    Cpu,
+}
+
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Arithmetic {
+    F32,
+    F64,
+}
+
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+enum Mode {
+    Cumulative,
+}
+
+/// One dump checked, with what its report says about it.
+struct Checked {
+    name: String,
+    header: Vec<String>,
+    check: Check,
+}
+
+pub(super) fn run(args: Args) -> Result<ExitCode> {
+    let conventions = conventions(&args.convention)?;
+    let mut checked = Vec::new();
+    for (model_path, dumps) in subjects(&args)? {
+        let model = Model::open(&model_path)?;
+        let model_sha256 = sha256(&model_path)?;
+        for (name, path) in dumps {
+            let dump = Dump::open(&path)?;
+            let n_ctx = dump.manifest().run.n_ctx as usize;
+            let mut engine = build(args.engine, args.arithmetic, &model, conventions, n_ctx)?;
+            let bar = progress::bar(&name);
+            let check = harness::check(&mut *engine, &model_sha256, &dump, &mut progress::callback(&bar));
+            bar.finish_and_clear();
+            let check = check.with_context(|| format!("check {name}"))?;
+            let header = header(&model, &dump, &*engine, &conventions, &check);
+            checked.push(Checked { name, header, check });
+        }
+    }
+    let reports: Vec<Report<'_>> = checked
+        .iter()
+        .map(|c| Report { name: &c.name, header: &c.header, comparison: &c.check.comparison })
+        .collect();
+    let options = Options { all: args.all, ..Options::default() };
+    for (path, format) in [(&args.json, "json"), (&args.junit, "junit")] {
+        if let Some(path) = path {
+            write(path, &render(format, &reports, options)?)?;
+        }
+    }
+    print!("{}", render("table", &reports, options)?);
+    let pass = !checked.is_empty() && checked.iter().all(|c| c.check.is_pass());
+    Ok(if pass { ExitCode::SUCCESS } else { ExitCode::from(DIFFERENCE) })
+}
+
+/// Sets conventions given as `name=candidate`.
+fn conventions(settings: &[String]) -> Result<Conventions> {
+    let mut conventions = Conventions::default();
+    for setting in settings {
+        let (name, candidate) = setting.split_once('=').unwrap_or((setting, ""));
+        conventions.set(name, candidate)?;
+    }
+    Ok(conventions)
+}
+
+/// Each model with the names and paths of its dumps.
+type Subject = (PathBuf, Vec<(String, PathBuf)>);
+
+fn subjects(args: &Args) -> Result<Vec<Subject>> {
+    if let (Some(model), Some(dump)) = (&args.model, &args.dump) {
+        let stem = |path: &Path| path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        return Ok(vec![(model.clone(), vec![(format!("{} / {}", stem(model), stem(dump)), dump.clone())])]);
+    }
+    let mut subjects = Vec::new();
+    for folder in &args.cases {
+        let case = Case::open(folder)?;
+        let bar = progress::bar(&format!("building {}", case.model.preset));
+        let model = case.build_model(&cache::models(), &mut progress::callback(&bar));
+        bar.finish_and_clear();
+        let dumps = case.dumps.iter().map(|dump| {
+            let stem = dump.file.strip_suffix(".npz").unwrap_or(&dump.file);
+            (format!("{} / {stem}", case.name), case.dump_path(dump))
+        });
+        subjects.push((model?, dumps.collect()));
+    }
+    if subjects.is_empty() {
+        bail!("nothing to check: name a case folder, or --model and --dump");
+    }
+    Ok(subjects)
+}
+
+fn build<'m>(
+    engine: EngineName,
+    arithmetic: Arithmetic,
+    model: &'m Model,
+    conventions: Conventions,
+    n_ctx: usize,
+) -> Result<Box<dyn Engine + 'm>> {
+    Ok(match (engine, arithmetic) {
+        (EngineName::Cpu, Arithmetic::F32) => Box::new(CpuEngine::<f32>::new(model, conventions, n_ctx)?),
+        (EngineName::Cpu, Arithmetic::F64) => Box::new(CpuEngine::<f64>::new(model, conventions, n_ctx)?),
+    })
+}
+
+fn header(
+    model: &Model,
+    dump: &Dump,
+    engine: &dyn Engine,
+    conventions: &Conventions,
+    check: &Check,
+) -> Vec<String> {
+    let h = model.hparams();
+    let manifest = dump.manifest();
+    let (producer, run) = (&manifest.producer, &manifest.run);
+    let weights = model.gguf().tensor("blk.0.ffn_up.weight").map_or("", |t| t.info.ty.name());
+    let folded = if model.fold().is_some() { " folded" } else { "" };
+    let twin = if manifest.model.metadata.contains_key(UNFOLDED_FROM) { ", unfolded twin" } else { "" };
+    let threads =
+        if run.n_threads == 1 { "1 thread".to_owned() } else { format!("{} threads", run.n_threads) };
+    let mut header = vec![
+        format!(
+            "qwen35 {} layers ({} delta, {} attention), {weights}{folded}, engine {}",
+            h.n_layer,
+            h.count(LayerKind::DeltaNet),
+            h.count(LayerKind::Attention),
+            engine.name()
+        ),
+        format!(
+            "reference: {} {} {}{twin}, {} K, {} V, flash attention {}, {threads}; tokens {}",
+            producer.name,
+            producer.commit,
+            producer.backend,
+            run.type_k,
+            run.type_v,
+            if run.flash_attn { "on" } else { "off" },
+            run.schedule.iter().map(ToString::to_string).collect::<Vec<_>>().join(" + "),
+        ),
+    ];
+    let departures = conventions.departures();
+    if !departures.is_empty() {
+        header.push(format!("conventions set by hand: {}", departures.join(", ")));
+    }
+    if check.not_captured > 0 {
+        header.push(format!(
+            "not in this dump, and not counted: {} named tensors that its filters left out",
+            check.not_captured
+        ));
+    }
+    header.extend(model.notes().iter().map(|note| format!("note: {note}")));
+    header
+}
+
+fn render(format: &str, reports: &[Report<'_>], options: Options) -> Result<String> {
+    let format = report::format(format).with_context(|| format!("no report format `{format}`"))?;
+    Ok(format.render(reports, options))
+}
+
+fn write(path: &Path, text: &str) -> Result<()> {
+    fs::write(path, text).with_context(|| format!("write {}", path.display()))
+}

@@ -1,0 +1,128 @@
+//! Why a check could not run. What a check finds is a verdict, not an error.
+
+use std::path::PathBuf;
+
+use thiserror::Error;
+
+use crate::compare::CompareError;
+use crate::dump::DumpError;
+use crate::engine::EngineError;
+use crate::gguf::GgufError;
+use crate::model::ModelError;
+use crate::synth::SynthError;
+
+/// Why a check could not run.
+#[derive(Error, Debug)]
+#[non_exhaustive]
+pub enum HarnessError {
+    /// The dump is damaged.
+    #[error(transparent)]
+    Dump(#[from] DumpError),
+    /// The engine could not run.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+    /// The model cannot be read.
+    #[error(transparent)]
+    Model(#[from] ModelError),
+    /// A file of the model cannot be read.
+    #[error(transparent)]
+    Gguf(#[from] GgufError),
+    /// The model could not be made.
+    #[error(transparent)]
+    Synth(#[from] SynthError),
+    /// Two tensors could not be laid side by side.
+    #[error(transparent)]
+    Compare(#[from] CompareError),
+    /// `case.toml` cannot be read.
+    #[error("read {}: {cause}", path.display())]
+    CaseFile {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        cause: String,
+    },
+    /// A recipe names something that does not exist.
+    #[error("{}: {key} = \"{got}\", expected one of {expected}", path.display())]
+    CaseValue {
+        /// `case.toml`.
+        path: PathBuf,
+        /// The key.
+        key: &'static str,
+        /// Its value.
+        got: String,
+        /// What it could be.
+        expected: String,
+    },
+    /// A recipe gives another model than the one the case was made with.
+    #[error(
+        "{preset} seed {seed} has sha256 {got}, the case was made with {expected}: the recipe of synthetic models changed; \
+         remake the dumps with scripts/make-references.sh"
+    )]
+    Recipe {
+        /// The preset.
+        preset: String,
+        /// The seed.
+        seed: u64,
+        /// What the recipe gives.
+        got: String,
+        /// What `case.toml` says.
+        expected: String,
+    },
+    /// The dump was made from another model.
+    #[error(
+        "dump {} was made from another model: from `{file}` with sha256 {dump_sha256}{twin}; the model given has {model_sha256}",
+        dump.display(), twin = unfolded_from.as_ref().map(|sha| format!(", unfolded from {sha}")).unwrap_or_default()
+    )]
+    OtherModel {
+        /// The dump.
+        dump: PathBuf,
+        /// The file name of the model it was made from.
+        file: String,
+        /// That model's SHA-256.
+        dump_sha256: String,
+        /// The SHA-256 of the folded model that it is the twin of.
+        unfolded_from: Option<String>,
+        /// The SHA-256 of the model that was given.
+        model_sha256: String,
+    },
+    /// Capturing the tensors changed the reference's result.
+    #[error("dump {}: the reference gave other logits while it was captured; dump it again, it proves nothing", dump.display())]
+    CaptureChanged {
+        /// The dump.
+        dump: PathBuf,
+    },
+    /// A token id is negative.
+    #[error("dump {}: step {step} has token id {token}", dump.display())]
+    TokenId {
+        /// The dump.
+        dump: PathBuf,
+        /// The step.
+        step: u32,
+        /// The token id.
+        token: i32,
+    },
+    /// The run holds more than one sequence.
+    #[error("dump {}: step {step} has tokens of sequences {got:?}; the engine runs one sequence, 0", dump.display())]
+    Sequences {
+        /// The dump.
+        dump: PathBuf,
+        /// The step.
+        step: u32,
+        /// The sequences of a token.
+        got: Vec<i32>,
+    },
+    /// Nothing in the dump can be compared.
+    #[error("dump {} holds none of the tensors that llama.cpp names: nothing to compare", dump.display())]
+    NothingToCompare {
+        /// The dump.
+        dump: PathBuf,
+    },
+    /// The schedule does not cover the tokens.
+    #[error("a schedule of {scheduled} tokens in all for {tokens} tokens; expected the same number")]
+    Schedule {
+        /// Sum of the schedule.
+        scheduled: usize,
+        /// Number of tokens.
+        tokens: usize,
+    },
+}

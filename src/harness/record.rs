@@ -1,0 +1,152 @@
+//! Writing a run of an engine as a dump.
+//!
+//! The dump holds every tensor that the engine emits, under llama.cpp's names. An engine knows no graph: each node has
+//! the operator `NONE` and no sources.
+
+use std::path::Path;
+
+use super::HarnessError;
+use crate::dump::{
+    Capture, DumpError, DumpWriter, Manifest, Model, Node, Producer, Run, Ubatch as DumpUbatch,
+};
+use crate::engine::{Engine, Tap, TapError, Ubatch};
+use crate::tensor::{GgmlType, Layout, TensorId, Values};
+
+/// A tap that writes what it is given.
+pub struct Recorder {
+    writer: DumpWriter,
+    nodes: Vec<Node>,
+    ubatches: Vec<DumpUbatch>,
+    error: Option<DumpError>,
+}
+
+impl Recorder {
+    /// Starts a dump at `path`; the file appears once it is finished.
+    ///
+    /// # Errors
+    /// If the file cannot be made.
+    pub fn create(path: &Path) -> Result<Recorder, HarnessError> {
+        let writer = DumpWriter::create(path)?;
+        Ok(Recorder { writer, nodes: Vec::new(), ubatches: Vec::new(), error: None })
+    }
+
+    /// Runs one ubatch and records it; returns its logits.
+    ///
+    /// # Errors
+    /// If the engine cannot run or the file cannot be written.
+    pub fn step(
+        &mut self,
+        engine: &mut dyn Engine,
+        ubatch: &Ubatch,
+    ) -> Result<ndarray::Array2<f32>, HarnessError> {
+        let outcome = engine.step(ubatch, self);
+        if let Some(error) = self.error.take() {
+            return Err(error.into());
+        }
+        let logits = outcome?;
+        self.ubatches.push(DumpUbatch {
+            step: self.ubatches.len() as u32,
+            tokens: ubatch.tokens.iter().map(|&t| t as i32).collect(),
+            positions: ubatch.positions.iter().map(|&p| p as i32).collect(),
+            seq_ids: vec![vec![0]; ubatch.tokens.len()],
+            outputs: ubatch.outputs.iter().map(|&o| o.into()).collect(),
+        });
+        Ok(logits)
+    }
+
+    /// Finishes the file.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn finish(self, engine: &str, model: Model, n_ctx: u32, generated: u32) -> Result<(), HarnessError> {
+        let schedule: Vec<u32> = self.ubatches.iter().map(|u| u.tokens.len() as u32).collect();
+        let largest = schedule.iter().copied().max().unwrap_or(0);
+        let manifest = Manifest {
+            producer: Producer {
+                name: "lockstep".to_owned(),
+                build: 0,
+                commit: env!("CARGO_PKG_VERSION").to_owned(),
+                backend: engine.to_owned(),
+                system_info: String::new(),
+                compiler: String::new(),
+                libc: String::new(),
+                dumper: concat!("lockstep ", env!("CARGO_PKG_VERSION")).to_owned(),
+            },
+            model,
+            run: Run {
+                ubatches: self.ubatches,
+                schedule,
+                generated,
+                prompt: None,
+                n_ctx,
+                n_seq_max: 1,
+                n_batch: largest,
+                n_ubatch: largest,
+                n_threads: 0,
+                flash_attn: false,
+                type_k: GgmlType::F32.name().to_owned(),
+                type_v: GgmlType::F32.name().to_owned(),
+                repack: false,
+                reference_kernels: false,
+                fused_gdn: None,
+                filters: Vec::new(),
+                named_only: true,
+                views: true,
+            },
+            // An engine's tap only reads: there is no run without it to compare with.
+            capture: Capture { unchanged: true, compared_logits: 0, first_difference: None },
+            leaves: Vec::new(),
+            nodes: self.nodes,
+        };
+        self.writer.finish(&manifest)?;
+        Ok(())
+    }
+
+    fn record(&mut self, id: &TensorId, ne: [u64; 4], values: Values<'_>) -> Result<(), DumpError> {
+        let (ty, bytes) = match values {
+            Values::F32(values) => (GgmlType::F32, bytemuck::cast_slice(values)),
+            Values::F64(values) => (GgmlType::F64, bytemuck::cast_slice(values)),
+        };
+        let entry = match id.occurrence {
+            0 => format!("{}/{}", id.step, id.name),
+            n => format!("{}/{}.{n}", id.step, id.name),
+        };
+        self.writer.add_payload(&entry, bytes, ty, ne)?;
+        let nb = Layout::packed(ne, ty.block_bytes() as u64).map_or([0; 4], |layout| layout.nb);
+        self.nodes.push(Node {
+            id: self.nodes.len() as u32,
+            step: id.step,
+            name: id.name.clone(),
+            occurrence: id.occurrence,
+            op: "NONE".to_owned(),
+            variant: None,
+            params: Vec::new(),
+            ty,
+            ne,
+            nb,
+            contiguous: true,
+            sources: Vec::new(),
+            view_of: None,
+            entry: Some(entry),
+        });
+        Ok(())
+    }
+}
+
+impl Tap for Recorder {
+    fn tensor(
+        &mut self,
+        id: &TensorId,
+        ne: [u64; 4],
+        values: Values<'_>,
+    ) -> Result<Option<Vec<f32>>, TapError> {
+        match self.record(id, ne, values) {
+            Ok(()) => Ok(None),
+            Err(error) => {
+                let text = error.to_string();
+                self.error = Some(error);
+                Err(text.into())
+            }
+        }
+    }
+}
