@@ -4,11 +4,11 @@
 
 use std::collections::HashMap;
 
+use super::MANIFEST;
 use super::archive::Archive;
 use super::error::Defect;
-use super::manifest::Manifest;
-use super::npy::{self, Header};
-use super::{MANIFEST, npy::payload_bytes};
+use super::manifest::{Leaf, Manifest, Node};
+use super::npy::{self, Header, payload_bytes};
 use crate::tensor::GgmlType;
 
 /// A tensor that names an entry.
@@ -25,14 +25,15 @@ pub(super) type HeaderBytes = HashMap<String, usize>;
 pub(super) fn check(manifest: &Manifest, archive: &Archive) -> Result<HeaderBytes, Defect> {
     let users = users(manifest, archive)?;
     let mut headers = HashMap::with_capacity(archive.entries.len());
+    let mut reader = npy::Reader::default();
     for entry in archive.entries.iter().filter(|entry| entry.name != MANIFEST) {
         let extra = || Defect::ExtraEntry { entry: entry.name.clone() };
         let name = entry.name.strip_suffix(".npy").ok_or_else(extra)?;
         let users = users.get(name).ok_or_else(extra)?;
         let bytes = archive.peek(entry);
-        let header = npy::read(name, entry.start, bytes)?;
-        check_size(name, &header, bytes.len() as u64)?;
-        check_users(name, &header, users)?;
+        let header = reader.read(name, entry.start, bytes)?;
+        check_size(name, header, bytes.len() as u64)?;
+        check_users(name, header, users)?;
         headers.insert(name.to_owned(), header.bytes);
     }
     Ok(headers)
@@ -41,12 +42,12 @@ pub(super) fn check(manifest: &Manifest, archive: &Archive) -> Result<HeaderByte
 /// The tensors that name each entry.
 fn users<'a>(manifest: &'a Manifest, archive: &Archive) -> Result<HashMap<&'a str, Vec<User>>, Defect> {
     let mut users: HashMap<&str, Vec<User>> = HashMap::with_capacity(archive.entries.len());
-    let nodes = manifest.nodes.iter().map(|node| (&node.entry, node.label(), node.ty, node.ne));
-    let leaves = manifest.leaves.iter().map(|leaf| (&leaf.entry, leaf.label(), leaf.ty, leaf.ne));
-    for (entry, label, ty, ne) in nodes.chain(leaves) {
-        let Some(entry) = entry else { continue };
+    let node = |node: &'a Node| node.entry.as_deref().map(|entry| (entry, node.label(), node.ty, node.ne));
+    let leaf = |leaf: &'a Leaf| leaf.entry.as_deref().map(|entry| (entry, leaf.label(), leaf.ty, leaf.ne));
+    let named = manifest.nodes.iter().filter_map(node).chain(manifest.leaves.iter().filter_map(leaf));
+    for (entry, label, ty, ne) in named {
         if archive.find(&format!("{entry}.npy")).is_none() {
-            return Err(Defect::MissingEntry { item: label, entry: entry.clone() });
+            return Err(Defect::MissingEntry { item: label, entry: entry.to_owned() });
         }
         users.entry(entry).or_default().push(User { label, ty, ne });
     }

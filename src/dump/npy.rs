@@ -8,6 +8,7 @@
 
 #![deny(clippy::indexing_slicing)]
 
+use std::collections::{HashMap, hash_map};
 use std::io::Cursor;
 
 use npyz::{DType, NpyHeader, Order, WriteOptions, WriterBuilder};
@@ -71,24 +72,43 @@ pub(super) fn header(ty: GgmlType, ne: [u64; 4]) -> Option<Vec<u8>> {
     Some(options.writer(Vec::new()).write_header_only().expect("writing to memory does not fail"))
 }
 
-/// Reads the header of an entry; `offset` is where the entry starts in the file, for messages.
-pub(super) fn read(entry: &str, offset: usize, bytes: &[u8]) -> Result<Header, Defect> {
-    let refuse = |detail: String| Defect::NpyHeader { entry: entry.to_owned(), offset, detail };
-    let text = text(bytes).map_err(|detail| refuse(detail.to_owned()))?;
-    let header_bytes = PREFIX + text.len();
+/// Reads headers. The entries of a dump have few different ones, and each is parsed once.
+#[derive(Default)]
+pub(super) struct Reader<'a> {
+    parsed: HashMap<&'a str, Header>,
+}
+
+impl<'a> Reader<'a> {
+    /// Reads the header of an entry; `offset` is where the entry starts in the file, for messages.
+    pub(super) fn read(&mut self, entry: &str, offset: usize, bytes: &'a [u8]) -> Result<&Header, Defect> {
+        let text = text(bytes).map_err(|detail| refused(entry, offset, detail))?;
+        match self.parsed.entry(text) {
+            hash_map::Entry::Occupied(parsed) => Ok(parsed.into_mut()),
+            hash_map::Entry::Vacant(new) => Ok(new.insert(parse(entry, offset, bytes, text.len())?)),
+        }
+    }
+}
+
+fn parse(entry: &str, offset: usize, bytes: &[u8], text_bytes: usize) -> Result<Header, Defect> {
+    let header_bytes = PREFIX + text_bytes;
     let head = bytes.get(..header_bytes).unwrap_or_default();
-    let header = NpyHeader::from_reader(Cursor::new(head)).map_err(|e| refuse(e.to_string()))?;
+    let header = NpyHeader::from_reader(Cursor::new(head)).map_err(|e| refused(entry, offset, e))?;
     if header.order() == Order::Fortran {
         return Err(Defect::FortranOrder { entry: entry.to_owned() });
     }
     let DType::Plain(ty) = header.dtype() else {
-        return Err(refuse("a record type, expected a plain one".into()));
+        return Err(refused(entry, offset, "a record type, expected a plain one"));
     };
     let payload_bytes = ty.num_bytes().and_then(|size| {
         header.shape().iter().try_fold(size as u64, |bytes, &extent| bytes.checked_mul(extent))
     });
-    let payload_bytes = payload_bytes.ok_or_else(|| refuse("the payload's size overflows".into()))?;
+    let payload_bytes =
+        payload_bytes.ok_or_else(|| refused(entry, offset, "the payload's size overflows"))?;
     Ok(Header { bytes: header_bytes, descr: ty.to_string(), shape: header.shape().to_vec(), payload_bytes })
+}
+
+fn refused(entry: &str, offset: usize, detail: impl ToString) -> Defect {
+    Defect::NpyHeader { entry: entry.to_owned(), offset, detail: detail.to_string() }
 }
 
 /// The header's text, if it is of version 1.0 and so plain that parsing it is harmless: one dict with
@@ -135,8 +155,10 @@ mod tests {
     fn headers_round_trip() {
         let bytes = header(GgmlType::F32, [256, 7, 1, 1]).unwrap();
         assert_eq!(bytes.len() % 64, 0);
-        let header = read("e", 0, &bytes).unwrap();
-        assert_eq!((header.descr.as_str(), header.shape, header.payload_bytes), ("<f4", vec![7, 256], 7168));
+        let mut reader = Reader::default();
+        let header = reader.read("e", 0, &bytes).unwrap();
+        let seen = (header.descr.as_str(), header.shape.as_slice(), header.payload_bytes);
+        assert_eq!(seen, ("<f4", [7, 256].as_slice(), 7168));
         assert_eq!(header.bytes, bytes.len());
     }
 
@@ -159,7 +181,9 @@ mod tests {
             "{'descr': {{{{1}}}}, 'fortran_order': False, 'shape': (1,), }",
             "",
         ] {
-            assert!(matches!(read("e", 0, &npy(text)), Err(Defect::NpyHeader { .. })), "{text}");
+            let bytes = npy(text);
+            let read = Reader::default().read("e", 0, &bytes).map(|header| header.payload_bytes);
+            assert!(matches!(read, Err(Defect::NpyHeader { .. })), "{text}");
         }
     }
 }

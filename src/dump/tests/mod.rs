@@ -1,5 +1,11 @@
 //! Tests of the dump as a whole: what is written is read, and each defect is refused by its own error.
 
+mod container;
+mod entries;
+mod graph;
+mod json;
+mod mutations;
+mod schedule;
 mod values;
 
 use std::fs;
@@ -23,6 +29,17 @@ fn refused_json(change: impl FnOnce(&mut Value)) -> Defect {
     change(&mut json);
     let json = serde_json::to_vec(&json).unwrap();
     let (_folder, path) = write(&payloads(), |writer| writer.finish_with(&json).unwrap());
+    defect(open_all(&path).map(|_| ()))
+}
+
+/// The defect found in the sample with any bytes as the entry of one of its payloads.
+fn refused_entry(entry: &str, parts: &[&[u8]]) -> Defect {
+    let mut payloads = payloads();
+    payloads.retain(|payload| payload.0 != entry);
+    let (_folder, path) = write(&payloads, |mut writer| {
+        writer.add_entry(&format!("{entry}.npy"), parts).unwrap();
+        writer.finish(&manifest()).unwrap();
+    });
     defect(open_all(&path).map(|_| ()))
 }
 

@@ -136,4 +136,6 @@ fn reads_entries_that_are_not_aligned() {
     zip.finish().unwrap();
     let dump = open_all(&path).unwrap();
     assert_eq!(*f32s(&dump, "embd", 0).unwrap(), super::super::sample::embd());
+    let copied = |node| matches!(dump.f32(node), Ok(Some(Cow::Owned(_))));
+    assert!(dump.nodes().iter().filter(|node| node.contiguous && node.ty == GgmlType::F32).any(copied));
 }
