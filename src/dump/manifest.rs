@@ -64,9 +64,9 @@ pub struct Model {
 pub struct Run {
     /// The evaluations of the graph, one per step.
     pub ubatches: Vec<Ubatch>,
-    /// Tokens per call of decode, as asked for.
+    /// How many of the given tokens went into each evaluation.
     pub schedule: Vec<u32>,
-    /// How many of the tokens the model generated itself.
+    /// How many tokens the model generated after those, each evaluated in a step of its own.
     pub generated: u32,
     /// The text the tokens came from, if they came from a text.
     pub prompt: Option<String>,
@@ -86,8 +86,8 @@ pub struct Run {
     pub type_k: String,
     /// ggml's name of the V cache's type.
     pub type_v: String,
-    /// Whether weights were repacked for the CPU.
-    pub repack: bool,
+    /// Whether weights were repacked for the CPU; none if the engine cannot say.
+    pub repack: Option<bool>,
     /// Whether ggml's plain reference kernels computed, instead of its vectorised ones.
     pub reference_kernels: bool,
     /// Whether the gated delta net ran as one fused operator; none if unknown or the model has none.

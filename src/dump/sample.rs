@@ -111,7 +111,7 @@ fn run() -> Run {
         flash_attn: false,
         type_k: "f32".into(),
         type_v: "f32".into(),
-        repack: false,
+        repack: Some(false),
         reference_kernels: false,
         fused_gdn: None,
         filters: vec![],
