@@ -9,9 +9,6 @@
 #include "ggml.h"
 #include "llama.h"
 
-#if __has_include("ggml-cpu.h")
-#include "ggml-cpu.h"
-#endif
 #if __has_include(<gnu/libc-version.h>)
 #include <gnu/libc-version.h>
 #endif
@@ -654,7 +651,7 @@ usage: llama-dump -m MODEL (-t IDS | -p TEXT) --out FILE.npz [options]
       --type-v T           type of the V cache (default f32)
       --flash-attn on|off  (default off: with it, K and V are rounded to f16 even in an f32 cache)
       --repack on|off      repacked weights (default off)
-      --reference-kernels  plain kernels, without tiling and fusion
+      --reference-kernels  the CPU backend's plain kernels, without tiling: every node is computed again with them
   -h, --help
 
 exit status: 0 written; 2 could not run, nothing written; 3 written, but capturing changed the logits
@@ -766,6 +763,9 @@ Options parse_options(int argc, char ** argv) {
     }
     if (o.model.empty() || o.out.empty()) {
         fail("-m MODEL and --out FILE.npz are needed (see --help)");
+    }
+    if (o.reference_kernels && o.repack) {
+        fail("--reference-kernels cannot read repacked weights; leave out --repack on");
     }
     if (o.tokens.empty() == !o.has_prompt) {
         fail("give either -t IDS or -p TEXT (see --help)");
@@ -896,6 +896,16 @@ std::vector<int32_t> params_of(const ggml_tensor * t) {
     return { words, words + n };
 }
 
+/// The sources without trailing nulls. A cast names itself as the second one, which says nothing.
+std::vector<const ggml_tensor *> sources_of(const ggml_tensor * t) {
+    std::vector<const ggml_tensor *> sources(t->src, t->src + GGML_MAX_SRC);
+    std::replace(sources.begin(), sources.end(), t, static_cast<const ggml_tensor *>(nullptr));
+    while (!sources.empty() && !sources.back()) {
+        sources.pop_back();
+    }
+    return sources;
+}
+
 /// The extents, strides and type that leaves and nodes have in common.
 std::string layout_json(const ggml_tensor * t) {
     return "\"type\":" + quote(ggml_type_name(t->type)) + ",\"ne\":" + json_numbers(std::vector<int64_t>(t->ne, t->ne + GGML_MAX_DIMS)) +
@@ -923,9 +933,6 @@ public:
 
     /// Ends a step: from here on the same addresses mean other tensors.
     void end_step() {
-        if (!error_.empty()) {
-            fail("step " + std::to_string(step_) + ": " + error_);
-        }
         if (step_nodes_.empty()) {
             fail("step " + std::to_string(step_) + ": llama.cpp evaluated no graph");
         }
@@ -938,44 +945,12 @@ public:
         step_leaves_.clear();
     }
 
-    bool observe(ggml_tensor * t, bool ask) {
-        if (!error_.empty()) {
-            return false;
-        }
-        if (!compat::is_evaluated(t, 0)) {
-            return true;
-        }
-        try {
-            if (ask) {
-                before(t);
-            } else {
-                after(t);
-            }
-        } catch (const std::exception & error) {  // must not unwind through llama.cpp; end_step reports it
-            error_ = error.what();
-            return false;
-        }
-        return true;
-    }
-
-    const CaptureCounts & counts() const { return counts_; }
-    std::string nodes_json() const { return "[" + nodes_json_ + "]"; }
-    std::string leaves_json() const { return "[" + leaves_json_ + "]"; }
-
-private:
-    struct Node {
-        size_t id = 0;
-        std::string json;   // all but the entry, which a later view may still decide
-        std::string entry;  // empty: no payload
-        bool overwritten = false;
-    };
-
     /// Input leaves are read here, before the node runs: ggml may give their memory to a later result.
     void before(const ggml_tensor * t) {
         if (node_at_.count(t) != 0) {
             fail("llama.cpp evaluated more than one graph; the ubatch was split");
         }
-        for (const ggml_tensor * source : t->src) {
+        for (const ggml_tensor * source : sources_of(t)) {
             if (source) {
                 resolve(source);
             }
@@ -1003,6 +978,18 @@ private:
         node_at_[t] = step_nodes_.size();
         step_nodes_.push_back(std::move(node));
     }
+
+    const CaptureCounts & counts() const { return counts_; }
+    std::string nodes_json() const { return "[" + nodes_json_ + "]"; }
+    std::string leaves_json() const { return "[" + leaves_json_ + "]"; }
+
+private:
+    struct Node {
+        size_t id = 0;
+        std::string json;   // all but the entry, which a later view may still decide
+        std::string entry;  // empty: no payload
+        bool overwritten = false;
+    };
 
     bool selected(const ggml_tensor * t, const std::string & name) const {
         if (ggml_nelements(t) == 0 || (options_.named && !is_given_name(name))) {
@@ -1064,12 +1051,7 @@ private:
     }
 
     std::string sources_json(const ggml_tensor * t) {
-        int count = GGML_MAX_SRC;
-        while (count > 0 && !t->src[count - 1]) {
-            count--;
-        }
-        const std::vector<const ggml_tensor *> sources(t->src, t->src + count);
-        return json_list(sources, [&](const ggml_tensor * source) { return source ? "{" + resolve(source) + "}" : std::string("null"); });
+        return json_list(sources_of(t), [&](const ggml_tensor * source) { return source ? "{" + resolve(source) + "}" : std::string("null"); });
     }
 
     /// `"node":3,"name":".."` or `"leaf":3,"name":".."`; a leaf that was not met before is recorded.
@@ -1142,7 +1124,7 @@ private:
     const Options & options_;
     NpzWriter & npz_;
     CaptureCounts counts_;
-    std::string error_, nodes_json_, leaves_json_;
+    std::string nodes_json_, leaves_json_;
     std::vector<uint8_t> payload_;
     int32_t step_ = 0, n_tokens_ = 0;
     size_t n_leaves_ = 0;
@@ -1153,8 +1135,120 @@ private:
     std::unordered_map<std::string, int> occurrences_;
 };
 
-bool observe_callback(ggml_tensor * t, bool ask, void * capture) {
-    return static_cast<Capture *>(capture)->observe(t, ask);
+// ---------------------------------------------------------------------------------------------------------------------
+// Reference kernels.
+
+/// Computes every node a second time with the CPU backend's plain kernels and puts that result in place of the first.
+///
+/// A context makes its own backends and does not let anyone at them, so the switch cannot be set on the one that runs the
+/// graph. The nodes are public, though: before a node runs (ggml may give its sources' memory to its result) it is computed
+/// on a backend of ours into memory of ours. Nodes that write into other tensors (copies, cache writes) move data only and
+/// are left to llama.cpp.
+class ReferenceKernels {
+public:
+    explicit ReferenceKernels(int32_t n_threads) : backend_(ggml_backend_init_by_type(GGML_BACKEND_DEVICE_TYPE_CPU, nullptr), ggml_backend_free) {
+        if (!backend_) {
+            fail("--reference-kernels: llama.cpp has no CPU backend");
+        }
+        using SetRef = void (*)(ggml_backend_t, bool);
+        using SetThreads = void (*)(ggml_backend_t, int);
+        ggml_backend_reg_t registry = ggml_backend_dev_backend_reg(ggml_backend_get_device(backend_.get()));
+        const auto set_ref = reinterpret_cast<SetRef>(ggml_backend_reg_get_proc_address(registry, "ggml_backend_cpu_set_use_ref"));
+        const auto set_threads = reinterpret_cast<SetThreads>(ggml_backend_reg_get_proc_address(registry, "ggml_backend_set_n_threads"));
+        if (!set_ref || !set_threads) {
+            fail("--reference-kernels: this llama.cpp tree does not offer them");
+        }
+        set_ref(backend_.get(), true);
+        set_threads(backend_.get(), n_threads);
+    }
+
+    void before(const ggml_tensor * t) {
+        if (replaces(t)) {
+            compute(t);
+        }
+    }
+
+    void after(ggml_tensor * t) const {
+        if (replaces(t)) {
+            ggml_backend_tensor_set(t, result_.data(), 0, result_.size());
+        }
+    }
+
+private:
+    static bool replaces(const ggml_tensor * t) { return t->op != GGML_OP_NONE && !is_pure_view(t) && !t->view_src && ggml_nelements(t) > 0; }
+
+    void compute(const ggml_tensor * t) {
+        constexpr size_t n_tensors = GGML_MAX_SRC + 1, n_nodes = 16;
+        const size_t size = n_tensors * ggml_tensor_overhead() + ggml_graph_overhead_custom(n_nodes, false);
+        const std::unique_ptr<ggml_context, decltype(&ggml_free)> context(ggml_init({ size, nullptr, true }), ggml_free);
+        ggml_tensor * copy = ggml_new_tensor(context.get(), t->type, GGML_MAX_DIMS, t->ne);
+        copy->op = t->op;
+        std::memcpy(copy->op_params, t->op_params, sizeof copy->op_params);
+        ggml_set_name(copy, t->name);
+        for (int i = 0; i < GGML_MAX_SRC; i++) {
+            copy->src[i] = t->src[i] ? as_leaf(context.get(), t->src[i]) : nullptr;
+        }
+        const std::unique_ptr<ggml_backend_buffer, decltype(&ggml_backend_buffer_free)> buffer(
+            ggml_backend_alloc_ctx_tensors(context.get(), backend_.get()), ggml_backend_buffer_free);
+        ggml_cgraph * graph = ggml_new_graph_custom(context.get(), n_nodes, false);
+        ggml_build_forward_expand(graph, copy);
+        if (!buffer || ggml_backend_graph_compute(backend_.get(), graph) != GGML_STATUS_SUCCESS) {
+            fail(std::string("--reference-kernels: could not compute '") + t->name + "'");
+        }
+        result_.resize(ggml_nbytes(copy));
+        ggml_backend_tensor_get(copy, result_.data(), 0, result_.size());
+    }
+
+    /// The same memory and layout, without the history that would be computed along.
+    static ggml_tensor * as_leaf(ggml_context * context, const ggml_tensor * t) {
+        ggml_tensor * leaf = ggml_new_tensor(context, t->type, GGML_MAX_DIMS, t->ne);
+        std::memcpy(leaf->nb, t->nb, sizeof leaf->nb);
+        leaf->data = t->data;
+        leaf->buffer = t->view_src ? t->view_src->buffer : t->buffer;
+        ggml_set_name(leaf, t->name);
+        return leaf;
+    }
+
+    std::unique_ptr<ggml_backend, decltype(&ggml_backend_free)> backend_;
+    std::vector<uint8_t> result_;
+};
+
+/// What a context tells about every node, and to whom.
+struct Observer {
+    ReferenceKernels * reference;
+    Capture * capture;
+    std::string error;  // must not unwind through llama.cpp
+};
+
+bool observe_callback(ggml_tensor * t, bool ask, void * data) {
+    auto & observer = *static_cast<Observer *>(data);
+    if (!observer.error.empty()) {
+        return false;
+    }
+    if (!compat::is_evaluated(t, 0)) {
+        return true;
+    }
+    try {
+        if (ask) {
+            if (observer.capture) {
+                observer.capture->before(t);
+            }
+            if (observer.reference) {
+                observer.reference->before(t);
+            }
+        } else {
+            if (observer.reference) {
+                observer.reference->after(t);
+            }
+            if (observer.capture) {
+                observer.capture->after(t);
+            }
+        }
+    } catch (const std::exception & error) {
+        observer.error = error.what();
+        return false;
+    }
+    return true;
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -1195,7 +1289,7 @@ ModelPtr load_model(const Options & o, TreeAbilities & tree) {
     return model;
 }
 
-ContextPtr make_context(llama_model * model, const Options & o, Capture * capture) {
+ContextPtr make_context(llama_model * model, const Options & o, Observer & observer) {
     llama_context_params params = llama_context_default_params();
     const auto total = static_cast<uint32_t>(o.tokens.size()) + static_cast<uint32_t>(o.generate);
     params.n_ctx = o.n_ctx != 0 ? o.n_ctx : (total + 255) / 256 * 256;
@@ -1213,9 +1307,9 @@ ContextPtr make_context(llama_model * model, const Options & o, Capture * captur
     if (!flash_known) {
         fail("this llama.cpp tree sets flash attention in a way that llama-dump does not know");
     }
-    if (capture) {
+    if (observer.reference || observer.capture) {
         params.cb_eval = observe_callback;
-        params.cb_eval_user_data = capture;
+        params.cb_eval_user_data = &observer;
     }
     ContextPtr context(llama_init_from_model(model, params), llama_free);
     if (!context) {
@@ -1262,6 +1356,10 @@ void settle_schedule(Options & o, const llama_model * model) {
     if (sum != static_cast<int64_t>(o.tokens.size())) {
         fail("--schedule adds up to " + std::to_string(sum) + " tokens, but there are " + std::to_string(o.tokens.size()));
     }
+    const int64_t total = sum + o.generate;
+    if (o.n_ctx != 0 && o.n_ctx < total) {
+        fail("--ctx " + std::to_string(o.n_ctx) + " is too small for " + std::to_string(total) + " tokens");
+    }
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -1282,7 +1380,7 @@ std::string ubatch_json(size_t step, const Ubatch & ubatch) {
            ",\"seq_ids\":" + json_list(positions, [](llama_pos) { return std::string("[0]"); }) + ",\"outputs\":" + json_numbers(ubatch.outputs) + "}";
 }
 
-void decode(llama_context * context, const Ubatch & ubatch) {
+void decode(llama_context * context, const Observer & observer, const Ubatch & ubatch) {
     const auto n = static_cast<int32_t>(ubatch.tokens.size());
     llama_batch batch = llama_batch_init(n, 0, 1);
     batch.n_tokens = n;
@@ -1294,9 +1392,13 @@ void decode(llama_context * context, const Ubatch & ubatch) {
         batch.logits[i] = static_cast<int8_t>(ubatch.outputs[static_cast<size_t>(i)]);
     }
     const int32_t status = llama_decode(context, batch);
+    llama_synchronize(context);
     llama_batch_free(batch);
+    if (!observer.error.empty()) {
+        fail(observer.error);
+    }
     if (status != 0) {
-        fail("llama_decode failed with status " + std::to_string(status) + (status == 1 ? " (the context is too small; see --ctx)" : ""));
+        fail("llama_decode failed with status " + std::to_string(status));
     }
 }
 
@@ -1365,7 +1467,13 @@ private:
     std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
 };
 
-Run run_schedule(const Options & o, llama_context * captured, llama_context * plain, size_t n_vocab, Capture & capture, Progress progress) {
+/// A context and who watches it.
+struct Watched {
+    ContextPtr context;
+    const Observer * observer;
+};
+
+Run run_schedule(const Options & o, const Watched & captured, const Watched & plain, size_t n_vocab, Capture & capture, Progress progress) {
     Run run;
     llama_pos position = 0;
     const size_t n_steps = o.schedule.size() + static_cast<size_t>(o.generate);
@@ -1376,17 +1484,16 @@ Run run_schedule(const Options & o, llama_context * captured, llama_context * pl
             const auto first = o.tokens.begin() + position;
             ubatch.tokens.assign(first, first + o.schedule[step]);
         } else {
-            ubatch.tokens.push_back(greedy(captured, run.ubatches.back(), n_vocab));
+            ubatch.tokens.push_back(greedy(captured.context.get(), run.ubatches.back(), n_vocab));
         }
         ubatch.outputs.assign(ubatch.tokens.size(), o.all_logits ? 1 : 0);
         ubatch.outputs.back() = 1;
         const auto n = static_cast<int32_t>(ubatch.tokens.size());
         capture.begin_step(static_cast<int32_t>(step), n);
-        decode(captured, ubatch);
-        llama_synchronize(captured);
+        decode(captured.context.get(), *captured.observer, ubatch);
         capture.end_step();
-        decode(plain, ubatch);
-        run.comparison.compare(step, ubatch, captured, plain, n_vocab);
+        decode(plain.context.get(), *plain.observer, ubatch);
+        run.comparison.compare(step, ubatch, captured.context.get(), plain.context.get(), n_vocab);
         position += n;
         run.ubatches.push_back(std::move(ubatch));
         progress.step_done(step + 1);
@@ -1489,9 +1596,6 @@ int report(const Options & o, const CaptureCounts & counts, const NpzWriter & np
 }
 
 int dump(Options o) {
-    if (o.reference_kernels) {
-        fail("--reference-kernels: not reachable through llama.cpp's public interface");
-    }
     const std::string sha256 = sha256_file(o.model);
     llama_log_set(log_callback, nullptr);
     llama_backend_init();
@@ -1503,13 +1607,15 @@ int dump(Options o) {
     settle_schedule(o, model.get());
     NpzWriter npz(o.out);
     Capture capture(o, npz);
-    const ContextPtr captured = make_context(model.get(), o, &capture);
-    const ContextPtr plain = make_context(model.get(), o, nullptr);
+    const auto reference = o.reference_kernels ? std::make_unique<ReferenceKernels>(o.threads) : nullptr;
+    Observer captured_observer{ reference.get(), &capture, {} }, plain_observer{ reference.get(), nullptr, {} };
+    const Watched captured{ make_context(model.get(), o, captured_observer), &captured_observer };
+    const Watched plain{ make_context(model.get(), o, plain_observer), &plain_observer };
     const auto n_vocab = static_cast<size_t>(llama_vocab_n_tokens(llama_model_get_vocab(model.get())));
     const size_t n_steps = o.schedule.size() + static_cast<size_t>(o.generate);
-    const Run run = run_schedule(o, captured.get(), plain.get(), n_vocab, capture, Progress(n_steps, capture.counts(), npz));
+    const Run run = run_schedule(o, captured, plain, n_vocab, capture, Progress(n_steps, capture.counts(), npz));
     npz.finish("{\"format\":\"lockstep-dump\",\"version\":1,\"producer\":" + producer_json() + ",\"model\":" + model_json(o, model.get(), sha256) +
-               ",\"run\":" + run_json(o, tree, capture.counts(), run, captured.get()) + ",\"capture\":" + run.comparison.json() +
+               ",\"run\":" + run_json(o, tree, capture.counts(), run, captured.context.get()) + ",\"capture\":" + run.comparison.json() +
                ",\"leaves\":" + capture.leaves_json() + ",\"nodes\":" + capture.nodes_json() + "}");
     return report(o, capture.counts(), npz, run);
 }

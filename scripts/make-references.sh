@@ -1,0 +1,134 @@
+#!/usr/bin/env bash
+# Rebuilds the reference dumps, or proves that the committed ones are what llama.cpp gives. See --help.
+set -euo pipefail
+
+usage() {
+    cat <<'EOF'
+make-references.sh: rebuild the dumps in reference-dumps/, or verify the committed ones
+
+usage: scripts/make-references.sh [--verify] [CASE..]
+
+For every case (default: all folders of reference-dumps/ that hold a case.toml) it makes the model from its recipe, unfolds
+it into the twin that llama.cpp can run, builds llama.cpp and llama-dump, and runs each [[dump]] of the case.
+
+  --verify   write to a scratch folder instead, and compare with what is committed. A dump passes if it is the same file, or
+             if every payload is bit-identical and the manifests differ in nothing but `producer`. Exits 1 otherwise.
+             Another compiler, libc or CPU can change last bits; if the producers differ, the verdict says in what.
+
+environment:
+  LOCKSTEP        the lockstep binary (default: cargo run --release)
+  LOCKSTEP_CACHE  see build-llama.sh --help; scratch files live there too, and are gone afterwards
+  LLAMA_DIR       see build-llama.sh --help; dumps of another tree carry another producer
+
+case.toml:
+  [model]                          # lockstep synth PRESET --seed N --type T, then lockstep unfold
+  preset = "mini-bonsai"
+  seed = 1
+  type = "pq2_0"
+  [[dump]]
+  file = "token-1.npz"
+  command = ["-t", "7", "--named"] # options of llama-dump apart from -m and --out
+EOF
+}
+
+HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+ROOT=$(dirname "$HERE")
+CACHE=${LOCKSTEP_CACHE:-${HOME:?set HOME or LOCKSTEP_CACHE}/.cache/lockstep}
+VERIFY=0
+CASES=()
+
+say() { echo "make-references: $*" >&2; }
+die() {
+    say "error: $*"
+    exit 2
+}
+
+for argument in "$@"; do
+    case $argument in
+        -h | --help) usage && exit 0 ;;
+        --verify) VERIFY=1 ;;
+        -*) die "unknown option '$argument' (see --help)" ;;
+        *) CASES+=("$(basename "$argument")") ;;
+    esac
+done
+
+command -v python3 >/dev/null || die "python3 is missing (Debian: apt-get install python3 python3-pip)"
+
+if [ ${#CASES[@]} -eq 0 ]; then
+    for toml in "$ROOT"/reference-dumps/*/case.toml; do
+        [ ! -f "$toml" ] || CASES+=("$(basename "$(dirname "$toml")")")
+    done
+fi
+[ ${#CASES[@]} -gt 0 ] || die "reference-dumps/ holds no case.toml"
+
+lockstep() {
+    if [ -n "${LOCKSTEP:-}" ]; then
+        "$LOCKSTEP" "$@"
+    else
+        cargo run --release --quiet --manifest-path "$ROOT/Cargo.toml" -- "$@"
+    fi
+}
+
+mkdir -p "$CACHE"
+CACHE=$(cd "$CACHE" && pwd)
+SCRATCH=$(mktemp -d "$CACHE/references.XXXXXX")
+trap 'rm -rf "$SCRATCH"' EXIT
+
+read_case() { python3 "$HERE/llama-dump/read_case.py" "$@"; }
+
+make_twin() { # CASE-FOLDER OUT
+    local preset seed type folded=$SCRATCH/folded.gguf
+    { read -r preset && read -r seed && read -r type; } < <(read_case model "$1/case.toml") ||
+        die "cannot read $1/case.toml"
+    say "making $preset, seed $seed, type $type, and its unfolded twin"
+    lockstep synth "$preset" --seed "$seed" --type "$type" --out "$folded" >&2
+    lockstep unfold "$folded" "$2" >&2
+    rm -f "$folded"
+}
+
+differing=0
+compared=0
+made=0
+
+one_dump() { # CASE FILE TWIN OPTION..
+    local case=$1 file=$2 twin=$3 fresh=$SCRATCH/fresh.npz committed=$ROOT/reference-dumps/$1/$2
+    shift 3
+    say "$case/$file: llama-dump $*"
+    "$CACHE/bin/llama-dump" -m "$twin" --out "$fresh" "$@" >&2 || die "$case/$file: llama-dump failed with status $? (its message is above)"
+    python3 "$HERE/llama-dump/check_dump.py" "$fresh" >&2 || die "$case/$file breaks a rule of the format"
+    if [ "$VERIFY" = 1 ]; then
+        compared=$((compared + 1))
+        python3 "$HERE/llama-dump/compare_dumps.py" "$case/$file" "$committed" "$fresh" || differing=$((differing + 1))
+        rm -f "$fresh"
+    else
+        mv "$fresh" "$committed"
+        made=$((made + 1))
+        echo "made $case/$file, $(wc -c <"$committed") bytes"
+    fi
+}
+
+one_case() { # CASE
+    local folder=$ROOT/reference-dumps/$1 twin=$SCRATCH/$1.gguf n index
+    [ -f "$folder/case.toml" ] || die "there is no case $1 (no $folder/case.toml)"
+    n=$(read_case count "$folder/case.toml") || die "cannot read $folder/case.toml"
+    make_twin "$folder" "$twin"
+    for ((index = 0; index < n; index++)); do
+        local fields=()
+        mapfile -d '' -t fields < <(read_case dump "$folder/case.toml" "$index")
+        one_dump "$1" "${fields[0]}" "$twin" "${fields[@]:1}"
+    done
+    rm -f "$twin"
+}
+
+started=$SECONDS
+"$HERE/build-llama.sh" >&2
+for case in "${CASES[@]}"; do
+    one_case "$case"
+done
+
+if [ "$VERIFY" = 1 ]; then
+    echo "$compared dumps verified: $((compared - differing)) pass, $differing fail, in $((SECONDS - started)) s"
+    [ "$differing" = 0 ] && [ "$compared" -gt 0 ]
+else
+    echo "$made dumps made in $((SECONDS - started)) s"
+fi
