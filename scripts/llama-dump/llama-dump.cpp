@@ -133,15 +133,19 @@ size_t utf8_length(const std::string & text, size_t at) {
 }
 
 std::string quote(const std::string & text) {
+    static const char CONTROLS[] = "\b\f\n\r\t", LETTERS[] = "bfnrt";
     std::string out = "\"";
     for (size_t i = 0; i < text.size();) {
         const size_t length = utf8_length(text, i);
         const char c = text[i];
         if (length == 0) {
-            out += "\\ufffd";
+            out += "\xEF\xBF\xBD";  // the replacement character
         } else if (c == '"' || c == '\\') {
             out += '\\';
             out += c;
+        } else if (const char * known = std::strchr(CONTROLS, c); known && c != 0) {
+            out += '\\';
+            out += LETTERS[known - CONTROLS];
         } else if (static_cast<unsigned char>(c) < 0x20) {
             char escaped[8];
             std::snprintf(escaped, sizeof escaped, "\\u%04x", c);
