@@ -158,7 +158,13 @@ fn dump(path: &Path, all: bool) -> Result<()> {
     );
     println!(
         "  n_ctx {}, {} thread(s), K {}, V {}, flash attention {}, repack {}, reference kernels {}",
-        run.n_ctx, run.n_threads, run.type_k, run.type_v, run.flash_attn, run.repack, run.reference_kernels
+        run.n_ctx,
+        run.n_threads,
+        run.type_k,
+        run.type_v,
+        on_off(Some(run.flash_attn)),
+        on_off(run.repack),
+        on_off(Some(run.reference_kernels))
     );
     if !run.filters.is_empty() {
         println!("  filters: {}", run.filters.join("  "));
@@ -190,6 +196,14 @@ fn dump(path: &Path, all: bool) -> Result<()> {
         dump.nodes().len()
     );
     Ok(())
+}
+
+fn on_off(setting: Option<bool>) -> &'static str {
+    match setting {
+        Some(true) => "on",
+        Some(false) => "off",
+        None => "unknown",
+    }
 }
 
 fn size(bytes: u64) -> String {

@@ -86,7 +86,7 @@ impl Recorder {
                 flash_attn: false,
                 type_k: GgmlType::F32.name().to_owned(),
                 type_v: GgmlType::F32.name().to_owned(),
-                repack: false,
+                repack: None,
                 reference_kernels: false,
                 fused_gdn: None,
                 filters: Vec::new(),
