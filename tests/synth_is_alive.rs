@@ -32,7 +32,12 @@ struct Watch {
 }
 
 impl Tap for Watch {
-    fn tensor(&mut self, id: &TensorId, _: [u64; 4], values: Values<'_>) -> Result<Option<Vec<f32>>, TapError> {
+    fn tensor(
+        &mut self,
+        id: &TensorId,
+        _: [u64; 4],
+        values: Values<'_>,
+    ) -> Result<Option<Vec<f32>>, TapError> {
         if (self.keep)(&id.name) {
             let values = match values {
                 Values::F32(v) => v.iter().map(|&x| f64::from(x)).collect(),

@@ -96,7 +96,7 @@ pub(super) fn run(args: Args) -> Result<ExitCode> {
             let check = harness::check(&mut *engine, &model_sha256, &dump, &mut progress::callback(&bar));
             bar.finish_and_clear();
             let check = check.with_context(|| format!("check {name}"))?;
-            let header = header(&model, &dump, &*engine, &conventions, &check);
+            let header = header(&name, &model, &dump, &*engine, &conventions, &check);
             checked.push(Checked { name, header, check });
         }
     }
@@ -165,6 +165,7 @@ fn build<'m>(
 }
 
 fn header(
+    name: &str,
     model: &Model,
     dump: &Dump,
     engine: &dyn Engine,
@@ -181,7 +182,7 @@ fn header(
         if run.n_threads == 1 { "1 thread".to_owned() } else { format!("{} threads", run.n_threads) };
     let mut header = vec![
         format!(
-            "qwen35 {} layers ({} delta, {} attention), {weights}{folded}, engine {}",
+            "{name}   qwen35 {} layers ({} delta, {} attention), {weights}{folded}, engine {}",
             h.n_layer,
             h.count(LayerKind::DeltaNet),
             h.count(LayerKind::Attention),
