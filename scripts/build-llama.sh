@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Builds llama.cpp and, linked to it, the dumper that writes reference dumps. See --help.
-set -euo pipefail
+set -Eeuo pipefail
+trap 'echo "build-llama: failed at line $LINENO" >&2' ERR
 
 usage() {
     cat <<'EOF'
@@ -156,8 +157,15 @@ find_tools() {
     [ -n "$CMAKE" ] && [ -n "$NINJA" ] || die "cmake and ninja from PyPI hold no binaries for this machine; install both"
 }
 
-# Every 25th line of a build's progress.
-thin_out() { awk '/^\[/ { if (n++ % 25 == 0) { print "build-llama: " $1 " " $2 > "/dev/stderr" } }'; }
+# Every 10th line of a build's progress.
+thin_out() {
+    local line n=0
+    while IFS= read -r line; do
+        if [[ $line == \[* ]] && ((n++ % 10 == 0)); then
+            say "$line"
+        fi
+    done
+}
 
 build_libraries() {
     local log=$1/build.log options
@@ -214,7 +222,7 @@ main() {
         touch "$build/lockstep.done"
     fi
     local newest
-    newest=$(find "$build" -name 'lib*.a' -newer "$CACHE/bin/llama-dump" 2>/dev/null | head -n 1)
+    newest=$(find "$build" -name 'lib*.a' -newer "$CACHE/bin/llama-dump" -print -quit 2>/dev/null || true)
     if [ ! -x "$CACHE/bin/llama-dump" ] || [ "$(cat "$CACHE/bin/llama-dump.key" 2>/dev/null)" != "$dumper_key" ] || [ -n "$newest" ]; then
         [ -f "$TREE/include/llama.h" ] || with_scratch fetch_source "$TREE"
         rm -f "$CACHE/bin/llama-dump.key"

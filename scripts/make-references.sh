@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Rebuilds the reference dumps, or proves that the committed ones are what llama.cpp gives. See --help.
-set -euo pipefail
+set -Eeuo pipefail
+trap 'echo "make-references: failed at line $LINENO" >&2' ERR
 
 usage() {
     cat <<'EOF'
@@ -81,8 +82,8 @@ make_twin() { # CASE-FOLDER OUT
     { read -r preset && read -r seed && read -r type; } < <(read_case model "$1/case.toml") ||
         die "cannot read $1/case.toml"
     say "making $preset, seed $seed, type $type, and its unfolded twin"
-    lockstep synth "$preset" --seed "$seed" --type "$type" --out "$folded" >&2
-    lockstep unfold "$folded" "$2" >&2
+    lockstep synth "$preset" --seed "$seed" --type "$type" --out "$folded" >&2 || die "lockstep synth failed"
+    lockstep unfold "$folded" "$2" >&2 || die "lockstep unfold failed"
     rm -f "$folded"
 }
 
