@@ -111,7 +111,7 @@ pub(super) fn run(args: Args) -> Result<ExitCode> {
         }
     }
     print!("{}", render("table", &reports, options)?);
-    let pass = !checked.is_empty() && checked.iter().all(|c| c.check.is_pass());
+    let pass = !checked.is_empty() && checked.iter().all(|c| c.check.comparison.is_pass());
     Ok(if pass { ExitCode::SUCCESS } else { ExitCode::from(DIFFERENCE) })
 }
 

@@ -65,6 +65,16 @@ impl Comparison {
         Summary::of(&self.results)
     }
 
+    /// Whether something was compared, nothing failed, and every row of logits chooses the reference's token.
+    pub fn is_pass(&self) -> bool {
+        self.summary().is_pass() && self.first_other_token().is_none()
+    }
+
+    /// The first row of logits that chooses another token than the reference.
+    pub fn first_other_token(&self) -> Option<&LogitsResult> {
+        self.logits.iter().find(|logits| !logits.argmax_agrees())
+    }
+
     /// The first tensor, in graph order, that failed.
     pub fn first_difference(&self) -> Option<FirstDifference<'_>> {
         let mut failures = self.results.iter().filter(|r| r.verdict.is_failure());
@@ -161,6 +171,24 @@ mod tests {
             result(1, "result_output", "MUL_MAT", f32::NAN),
         ];
         Comparison { results, logits: Vec::new() }
+    }
+
+    #[test]
+    fn another_token_is_no_pass() {
+        let result = |values: &[f32]| {
+            let id = TensorId { step: 0, name: "result_output".into(), occurrence: 0 };
+            let (ne, reference) = ([2, 1, 1, 1], [1.0, 1.0001]);
+            let actual = Shaped { ne, values: Values::F32(values) };
+            let reference = Shaped { ne, values: &reference[..] };
+            TensorResult::measure(id, "MUL_MAT", reference, actual, None, Limit::CUMULATIVE).unwrap()
+        };
+        let logits =
+            |values: &[f32]| LogitsResult::measure(0, 0, &[1.0, 1.0001], Values::F32(values)).unwrap();
+        let near_tie = [1.0002, 1.0001]; // within the limit, and yet the other token
+        let same = Comparison { results: vec![result(&[1.0, 1.0001])], logits: vec![logits(&[1.0, 1.0001])] };
+        let other = Comparison { results: vec![result(&near_tie)], logits: vec![logits(&near_tie)] };
+        assert!(same.is_pass());
+        assert!(other.summary().is_pass() && !other.is_pass());
     }
 
     #[test]

@@ -28,13 +28,6 @@ pub struct Check {
     pub not_captured: u64,
 }
 
-impl Check {
-    /// Whether something was compared, everything passed, and every row of logits chose the reference's token.
-    pub fn is_pass(&self) -> bool {
-        self.comparison.summary().is_pass() && self.comparison.logits.iter().all(LogitsResult::argmax_agrees)
-    }
-}
-
 /// Runs `engine` on the tokens of `dump` and compares. `model_sha256` names the model that the engine runs.
 ///
 /// # Errors

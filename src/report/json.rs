@@ -28,7 +28,7 @@ impl Format for Json {
         let worst = rows().reduce(|a, b| if b.1.cmp_severity(a.1).is_gt() { b } else { a });
         let document = Document {
             version: VERSION,
-            is_pass: total.is_pass(),
+            is_pass: !reports.is_empty() && reports.iter().all(|r| r.comparison.is_pass()),
             summary: summary(&total),
             tensors: results().map(|(dump, result)| tensor(dump, result)).collect(),
             first_difference: reports.iter().find_map(first_difference),

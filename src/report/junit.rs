@@ -33,7 +33,7 @@ fn suite(report: &Report<'_>) -> String {
     let comparison = report.comparison;
     let mut cases: Vec<(String, Outcome)> = comparison.kinds().iter().map(kind).collect();
     let line = words::summary_line(&[comparison]);
-    let whole = if comparison.summary().is_pass() { Outcome::Pass } else { Outcome::Fail(line) };
+    let whole = if comparison.is_pass() { Outcome::Pass } else { Outcome::Fail(line) };
     cases.push(("all tensors".to_owned(), whole));
 
     let failures = cases.iter().filter(|(_, outcome)| matches!(outcome, Outcome::Fail(_))).count();

@@ -57,9 +57,14 @@ pub(crate) fn reason(result: &TensorResult) -> Option<String> {
 }
 
 /// What a failing run says first: which tensor failed first in graph order, why, and how many later ones
-/// failed too. `None` if none did.
+/// failed too; or, if none did, which token differs. `None` for a pass.
 pub fn first_difference(comparison: &Comparison) -> Option<String> {
-    let first = comparison.first_difference()?;
+    let Some(first) = comparison.first_difference() else {
+        let step = comparison.first_other_token()?.step;
+        return Some(format!(
+            "every tensor is within its limit, but the next token differs first at step {step}"
+        ));
+    };
     let result = first.result;
     let layer = result.id.layer().map(|layer| format!("blk.{layer}"));
     let op = (!result.op.is_empty()).then(|| result.op.clone());
