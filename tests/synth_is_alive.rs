@@ -102,7 +102,7 @@ fn attention_looks_at_several_keys() {
             .map(|row| row.iter().filter(|&&p| p > 0.0).map(|p| -p * p.ln()).sum::<f64>().exp())
             .collect();
         let mean = keys.iter().sum::<f64>() / keys.len() as f64;
-        assert!(mean >= 2.0 && mean <= 10.5, "{name}: a row looks at {mean} keys of {}", TOKENS.len());
+        assert!((2.0..=10.5).contains(&mean), "{name}: a row looks at {mean} keys of {}", TOKENS.len());
     }
 }
 
@@ -119,11 +119,10 @@ fn no_mixer_or_feed_forward_net_can_be_removed_unnoticed() {
         for part in [mixer, "ffn_out"] {
             let name = format!("{part}-{il}");
             let change = relative_l2(&whole[LAST], &run_f32(keep, &name, tokens)[LAST]);
-            if !(change >= least.0) {
+            if change.is_nan() || change < least.0 {
                 least = (change, name);
             }
         }
     }
-    println!("rounding at {LAST}: {rounding:.1e}; least change: {:.1e} without {}", least.0, least.1);
     assert!(least.0 >= 1000.0 * rounding, "without {}: {:.1e}, rounding {rounding:.1e}", least.1, least.0);
 }

@@ -1,11 +1,13 @@
 //! Engines: they run a model over ubatches of tokens and hand every named tensor to a [`Tap`].
 
+mod candidates;
 mod conventions;
 pub mod cpu;
 mod error;
 mod tap;
 
-pub use conventions::*;
+pub use candidates::*;
+pub use conventions::Conventions;
 pub use error::EngineError;
 pub use tap::{Emitter, NullTap, Tap, TapError};
 

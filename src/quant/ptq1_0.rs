@@ -36,6 +36,11 @@ const RUNS: [Run; 3] = [
     Run { byte: 24, bytes: 2, first: 120, trits: 4 },
 ];
 
+/// Trit n of a byte: 0, 1 or 2.
+fn trit(byte: u8, n: usize) -> u8 {
+    ((u16::from(byte.wrapping_mul(POW3[n])) * 3) >> 8) as u8
+}
+
 /// The format of `ptq1_0` tensors.
 pub(super) struct Ptq1_0;
 
@@ -50,8 +55,7 @@ impl Format for Ptq1_0 {
             for run in &RUNS {
                 for m in 0..run.bytes {
                     for n in 0..run.trits {
-                        let shifted = block[run.byte + m].wrapping_mul(POW3[n]);
-                        let trit = u16::from(shifted) * 3 >> 8;
+                        let trit = trit(block[run.byte + m], n);
                         group[run.first + m + run.bytes * n] = (f32::from(trit) - 1.0) * d;
                     }
                 }
@@ -108,10 +112,8 @@ mod tests {
     fn all_243_bytes_round_trip() {
         for v in 0..243u32 {
             let byte = (v * 256).div_ceil(243) as u8;
-            for n in 0..5 {
-                let trit = u32::from(u16::from(byte.wrapping_mul(POW3[n])) * 3 >> 8);
-                assert_eq!(trit, v / 3u32.pow(4 - n as u32) % 3, "byte {byte} trit {n}");
-            }
+            let expected = [81, 27, 9, 3, 1].map(|place| (v / place % 3) as u8);
+            assert_eq!([0, 1, 2, 3, 4].map(|n| trit(byte, n)), expected, "byte {byte}");
         }
     }
 }

@@ -32,11 +32,13 @@ pub fn write_model(
     progress: Progress<'_>,
 ) -> Result<(), SynthError> {
     if ty == GgmlType::F32 {
-        let folded = out.with_added_extension("folded");
-        let result = write_model(preset, seed, GgmlType::PQ2_0, &folded, &mut |_, _| {})
-            .and_then(|()| unfold(&folded, out, progress));
+        let mut folded = out.as_os_str().to_owned();
+        folded.push(".folded");
+        let folded = Path::new(&folded);
+        let result = write_model(preset, seed, GgmlType::PQ2_0, folded, &mut |_, _| {})
+            .and_then(|()| unfold(folded, out, progress));
         // The folded model is a means only; whether it could be removed does not change the result.
-        let _ = std::fs::remove_file(&folded);
+        let _ = std::fs::remove_file(folded);
         return result;
     }
     let Some(&(_, file_type)) = FILE_TYPE.iter().find(|(offered, _)| *offered == ty) else {

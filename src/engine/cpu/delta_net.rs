@@ -35,7 +35,7 @@ pub(super) fn run<T: Real>(
     let z = context.emitter.emit("z", layer, z)?;
     let (gate, beta) = gates(context, il, alpha, beta)?;
     let convolved = convolve(context, il, qkv, &mut state.conv)?;
-    let (q, k, v) = split(context, il, &convolved)?;
+    let [q, k, v] = split(context, il, &convolved)?;
     let o = recur(context, il, [&q, &k, &v], (&gate, &beta), &mut state.s)?;
     let gated = gated_norm(context, il, o, z)?;
     let gated = context.emitter.emit("final_output", layer, gated)?;
@@ -125,7 +125,7 @@ fn split<T: Real>(
     context: &mut Context<'_, '_, '_>,
     il: usize,
     convolved: &Array2<T>,
-) -> Result<(Heads<T>, Heads<T>, Heads<T>), EngineError> {
+) -> Result<[Heads<T>; 3], EngineError> {
     let layer = Some(il);
     let h = context.hparams();
     let (n_k, n_v, d) = (h.ssm_n_group, h.ssm_dt_rank, h.ssm_d_state);
@@ -157,7 +157,7 @@ fn split<T: Real>(
     let q = context.emitter.emit("q_conv_predelta", layer, q)?;
     let k = context.emitter.emit("k_conv_predelta", layer, k)?;
     context.emitter.observe("v_conv_predelta", layer, v.view())?;
-    Ok((q, k, v))
+    Ok([q, k, v])
 }
 
 /// The recurrence over all tokens, emitted with the state before and after.
