@@ -2,7 +2,7 @@
 //!
 //! stdout is the result, stderr is progress and errors. Exit codes: 0 all pass; 1 a difference; 2 could not run.
 //!
-//! Adding a subcommand: a file here, its `mod` line, and one line in the table at [`commands`].
+//! Adding a subcommand: a file here, its `mod` line, and one line in the table `commands!`.
 #![allow(clippy::print_stdout, clippy::print_stderr)] // the one place that prints
 
 mod cache;

@@ -19,9 +19,9 @@ pub struct Rows<'a> {
     format: &'static dyn Format,
     data: &'a [u8],
     row_bytes: usize,
-    /// Elements of a row (ggml's ne[0]), the width of the activation.
+    /// Elements of a row (ggml's ne, dimension 0), the width of the activation.
     pub n_in: usize,
-    /// Number of rows (ggml's ne[1]), the width of the result.
+    /// Number of rows (dimension 1), the width of the result.
     pub n_out: usize,
 }
 
