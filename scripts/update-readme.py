@@ -12,7 +12,7 @@ A block looks like this; the line in the comment is what is run, in the reposito
     ..
     ```
 
-With --check, measured numbers may differ (another C library rounds the exponential otherwise), and with them the order of
+scripts/measure.py is run too. With --check, measured numbers may differ (another C library rounds the exponential otherwise), and with them the order of
 rows; the exit code and the last line's counts may not.
 LOCKSTEP names the binary; target/release/lockstep if it is not set.
 """
@@ -31,16 +31,16 @@ BINARY = os.environ.get("LOCKSTEP", str(ROOT / "target" / "release" / "lockstep"
 
 def run(command, expected):
     words = shlex.split(command)
-    assert words[0] == "lockstep", f"only lockstep is run: {command}"
-    done = subprocess.run([BINARY, *words[1:]], cwd=ROOT, capture_output=True, text=True)
+    program = {"lockstep": [BINARY], "scripts/measure.py": [sys.executable, "scripts/measure.py"]}
+    done = subprocess.run([*program[words[0]], *words[1:]], cwd=ROOT, capture_output=True, text=True)
     if done.returncode != expected:
         sys.exit(f"{command}: exit {done.returncode}, expected {expected}\n{done.stderr}")
     return f"$ {command}\n{done.stdout}{done.stderr if expected == 2 else ''}"
 
 
 def counts(text):
-    """The last line without what is measured: everything from the worst tensor on."""
-    return text.rstrip().splitlines()[-1].split("; worst")[0]
+    """The last line without what is measured: everything from the worst tensor on, and what measure.py prints."""
+    return re.split("; worst|peak memory", text.rstrip().splitlines()[-1])[0]
 
 
 def main(check):
