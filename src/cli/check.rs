@@ -1,6 +1,6 @@
 //! `lockstep check`: an engine beside a dump.
 
-use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -10,7 +10,7 @@ use clap::{Args as ClapArgs, ValueEnum};
 use super::{DIFFERENCE, cache, progress};
 use crate::dump::Dump;
 use crate::engine::{Conventions, Engine, cpu::CpuEngine};
-use crate::gguf::sha256;
+use crate::gguf::{Temporary, sha256};
 use crate::harness::{self, Case, Check};
 use crate::model::{LayerKind, Model};
 use crate::report::{self, Options, Report};
@@ -219,5 +219,13 @@ fn render(format: &str, reports: &[Report<'_>], options: Options) -> Result<Stri
 }
 
 fn write(path: &Path, text: &str) -> Result<()> {
-    fs::write(path, text).with_context(|| format!("write {}", path.display()))
+    let persist = || {
+        if path.exists() && !path.is_file() {
+            return std::fs::write(path, text); // a pipe or a terminal cannot be replaced
+        }
+        let temporary = Temporary::beside(path)?;
+        temporary.file().write_all(text.as_bytes())?;
+        temporary.persist(path)
+    };
+    persist().with_context(|| format!("write {}", path.display()))
 }

@@ -1,9 +1,8 @@
 //! Writing a dump, payload by payload.
 
 use std::collections::HashSet;
-use std::ffi::OsString;
-use std::fs::{self, File};
-use std::io::{self, BufWriter, ErrorKind, Write};
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -13,6 +12,7 @@ use zip::{CompressionMethod, DateTime, ZipWriter};
 use super::error::DumpError;
 use super::manifest::Manifest;
 use super::{ALIGNMENT, FORMAT, MANIFEST, VERSION, npy};
+use crate::gguf::Temporary;
 use crate::tensor::GgmlType;
 
 /// Entries of this many bytes and more get zip64 records.
@@ -24,9 +24,9 @@ const ZIP64_FROM: u64 = u32::MAX as u64;
 /// beside it, and is removed if the writer is dropped. Equal calls write equal bytes.
 pub struct DumpWriter {
     path: PathBuf,
-    /// Where the file is until it has its name.
-    partial: Option<PathBuf>,
-    zip: Option<ZipWriter<BufWriter<File>>>,
+    zip: ZipWriter<BufWriter<File>>,
+    /// The file until it has its name; dropped last.
+    temporary: Temporary,
     entries: HashSet<String>,
 }
 
@@ -45,9 +45,10 @@ impl DumpWriter {
     /// # Errors
     /// [`DumpError::Write`] if the temporary file cannot be made.
     pub fn create(path: &Path) -> Result<DumpWriter, DumpError> {
-        let (partial, file) = create_partial(path).map_err(|source| write_error(path, source))?;
-        let zip = Some(ZipWriter::new(BufWriter::new(file)));
-        Ok(DumpWriter { path: path.to_owned(), partial: Some(partial), zip, entries: HashSet::new() })
+        let temporary = Temporary::beside(path).map_err(|e| write_error(path, e))?;
+        let file = temporary.file().try_clone().map_err(|e| write_error(path, e))?;
+        let zip = ZipWriter::new(BufWriter::new(file));
+        Ok(DumpWriter { path: path.to_owned(), zip, temporary, entries: HashSet::new() })
     }
 
     /// Adds a payload: `ne` elements of type `ty`, contiguous, dimension 0 fastest, under an entry's name
@@ -89,13 +90,9 @@ impl DumpWriter {
     /// Adds any bytes as the manifest and moves the file to its name.
     pub(super) fn finish_with(mut self, json: &[u8]) -> Result<(), DumpError> {
         self.add_entry(MANIFEST, &[json])?;
-        let zip = self.zip.take().expect("only this method takes it, and consumes the writer");
+        let DumpWriter { path, zip, temporary, .. } = self;
         let done = zip.finish().map_err(io::Error::from).and_then(|mut file| file.flush());
-        done.map_err(|e| write_error(&self.path, e))?;
-        let partial = self.partial.as_ref().expect("only this method clears it, and consumes the writer");
-        fs::rename(partial, &self.path).map_err(|e| write_error(&self.path, e))?;
-        self.partial = None;
-        Ok(())
+        done.and_then(|()| temporary.persist(&path)).map_err(|e| write_error(&path, e))
     }
 
     /// Adds an entry of any content, stored and aligned.
@@ -103,7 +100,7 @@ impl DumpWriter {
         if !self.entries.insert(name.to_owned()) {
             return Err(DumpError::EntryTwice { path: self.path.clone(), entry: name.to_owned() });
         }
-        let zip = self.zip.as_mut().expect("it is taken only by finish_with, which consumes the writer");
+        let zip = &mut self.zip;
         let bytes: u64 = parts.iter().map(|part| part.len() as u64).sum();
         let options = SimpleFileOptions::default()
             .compression_method(CompressionMethod::Stored)
@@ -113,32 +110,6 @@ impl DumpWriter {
         let started = zip.start_file(name, options).map_err(io::Error::from);
         let written = started.and_then(|()| parts.iter().try_for_each(|part| zip.write_all(part)));
         written.map_err(|e| write_error(&self.path, e))
-    }
-}
-
-impl Drop for DumpWriter {
-    fn drop(&mut self) {
-        self.zip = None; // closes the file
-        if let Some(partial) = &self.partial {
-            let _ = fs::remove_file(partial); // nothing more can be done about a file that stays
-        }
-    }
-}
-
-/// Makes a new file beside `path`, under a name that no other writer uses.
-fn create_partial(path: &Path) -> io::Result<(PathBuf, File)> {
-    let name = path.file_name().ok_or_else(|| io::Error::new(ErrorKind::InvalidInput, "not a file name"))?;
-    let mut number = 0u32;
-    loop {
-        let mut partial = OsString::from(".");
-        partial.push(name);
-        partial.push(format!(".partial-{}-{number}", std::process::id()));
-        let partial = path.with_file_name(partial);
-        match File::create_new(&partial) {
-            Ok(file) => return Ok((partial, file)),
-            Err(e) if e.kind() == ErrorKind::AlreadyExists => number += 1,
-            Err(e) => return Err(e),
-        }
     }
 }
 

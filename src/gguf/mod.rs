@@ -40,3 +40,5 @@ pub use reader::{Gguf, Tensor};
 pub use table::TensorInfo;
 pub use value::{Array, Value};
 pub use writer::GgufWriter;
+
+pub(crate) use temporary::Temporary;

@@ -129,7 +129,8 @@ impl GgufWriter {
         mut data: impl FnMut(&TensorInfo, &mut dyn Write) -> io::Result<()>,
     ) -> Result<(), GgufError> {
         let (header, tensors) = self.layout()?;
-        let temporary = Temporary::beside(path)?;
+        let temporary =
+            Temporary::beside(path).map_err(GgufError::io("create a temporary file beside", path))?;
         let mut out = BufWriter::with_capacity(1 << 20, temporary.file());
         out.write_all(&header).map_err(GgufError::io("write", path))?;
         let mut position = header.len() as u64;
@@ -142,7 +143,7 @@ impl GgufWriter {
         let padding = position.next_multiple_of(alignment(&self.metadata)?) - position;
         write_zeros(&mut out, padding).and_then(|()| out.flush()).map_err(GgufError::io("write", path))?;
         drop(out);
-        temporary.persist(path)
+        temporary.persist(path).map_err(GgufError::io("move a temporary file to", path))
     }
 
     /// The header's bytes, padded, and every tensor with its place in the file.
