@@ -54,6 +54,9 @@ pub(super) struct Args {
     /// Write the results as JSON
     #[arg(long, value_name = "F")]
     json: Option<PathBuf>,
+    /// Write the results as a page for a browser
+    #[arg(long, value_name = "F")]
+    html: Option<PathBuf>,
     /// Write the results as JUnit XML
     #[arg(long, value_name = "F")]
     junit: Option<PathBuf>,
@@ -105,7 +108,7 @@ pub(super) fn run(args: Args) -> Result<ExitCode> {
         .map(|c| Report { name: &c.name, header: &c.header, comparison: &c.check.comparison })
         .collect();
     let options = Options { all: args.all, ..Options::default() };
-    for (path, format) in [(&args.json, "json"), (&args.junit, "junit")] {
+    for (path, format) in [(&args.json, "json"), (&args.junit, "junit"), (&args.html, "html")] {
         if let Some(path) = path {
             write(path, &render(format, &reports, options)?)?;
         }

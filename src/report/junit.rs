@@ -1,7 +1,7 @@
 //! JUnit XML for CI: a test suite per report, a test case per tensor kind and operator (a case per tensor
 //! would be tens of thousands), and one for the whole, so that comparing nothing is a failed test too.
 
-use super::words::{self, count};
+use super::words::{self, count, escape};
 use super::{Format, Options, Report};
 use crate::compare::{Comparison, KindRow, Verdict};
 
@@ -69,24 +69,6 @@ fn kind(row: &KindRow<'_>) -> (String, Outcome) {
         )),
     };
     (name, outcome)
-}
-
-/// Text for an attribute: markup escaped, characters that XML 1.0 forbids replaced.
-fn escape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => out += "&amp;",
-            '<' => out += "&lt;",
-            '>' => out += "&gt;",
-            '"' => out += "&quot;",
-            '\'' => out += "&apos;",
-            '\t' | '\n' | '\r' => out += &format!("&#{};", c as u32),
-            '\0'..='\u{1f}' | '\u{fffe}' | '\u{ffff}' => out.push('\u{fffd}'),
-            other => out.push(other),
-        }
-    }
-    out
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 //! Adding a format: a file here with a type that implements [`Format`], and one line in [`FORMATS`].
 //! The phrases that several formats share are in `words/`.
 
+mod html;
 mod json;
 mod junit;
 mod table;
@@ -49,7 +50,7 @@ pub trait Format: Sync {
 }
 
 /// Every format, by name. `tests/registries.rs` compares this table with the folder.
-pub const FORMATS: &[&dyn Format] = &[&json::Json, &junit::Junit, &table::Table];
+pub const FORMATS: &[&dyn Format] = &[&html::Html, &json::Json, &junit::Junit, &table::Table];
 
 /// The format with this name.
 pub fn format(name: &str) -> Option<&'static dyn Format> {

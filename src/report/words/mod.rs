@@ -1,5 +1,6 @@
 //! Numbers, places and sentences that several formats share.
 
+mod markup;
 mod number;
 mod sentence;
 mod sparkline;
@@ -9,6 +10,7 @@ pub(super) mod example;
 
 pub use sentence::{first_difference, summary_line};
 
+pub(super) use markup::escape;
 pub(super) use number::{cosine, count, decimal, index, scientific, share};
 pub(super) use sentence::{logits_line, notes, place, reason, shape, tensor_name, verdict};
 pub(super) use sparkline::bars;
