@@ -172,13 +172,14 @@ impl Fold {
         if metadata.get(&full("version")).is_none() {
             return Err(FoldError::NoVersion { key: first.to_owned() }.into());
         }
+        let version = metadata.u32(&full("version"))?;
+        expect(version == 1, "version", version, "1")?;
+        // After the version: another one may have other keys, and it is the version that the message should name.
         if let Some(key) =
             std::iter::once(first).chain(keys).find(|key| !KEYS.contains(&&key[PREFIX.len()..]))
         {
             return Err(FoldError::UnknownKey { key: key.to_owned() }.into());
         }
-        let version = metadata.u32(&full("version"))?;
-        expect(version == 1, "version", version, "1")?;
         let block = metadata.u32(&full("block_size"))?;
         expect(block.is_power_of_two() && block >= 2, "block_size", block, "a power of two, at least 2")?;
         for (key, expected) in [("transform", TRANSFORM), ("axis", AXIS)] {
