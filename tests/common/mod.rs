@@ -1,0 +1,40 @@
+//! What several test files share: small models, copies of them with one change, a tap that keeps tensors.
+#![allow(dead_code)] // no test file uses all of it
+
+mod edit;
+mod keep;
+
+pub use edit::{Edit, fold_key, hparam_key};
+pub use keep::{Keep, Tensor, relative_l2, run, ubatch};
+
+use std::path::PathBuf;
+
+use lockstep::synth::{preset, write_model};
+use lockstep::tensor::GgmlType;
+use tempfile::TempDir;
+
+/// A model file in a folder that goes when it is dropped.
+pub struct ModelFile {
+    pub path: PathBuf,
+    _folder: TempDir,
+}
+
+impl ModelFile {
+    /// A path for a model that is yet to be written.
+    pub fn new() -> ModelFile {
+        let folder = tempfile::tempdir().unwrap();
+        ModelFile { path: folder.path().join("model.gguf"), _folder: folder }
+    }
+}
+
+/// Writes a synthetic model.
+pub fn synthetic(name: &str, seed: u64, ty: GgmlType) -> ModelFile {
+    let file = ModelFile::new();
+    write_model(preset(name).unwrap(), seed, ty, &file.path, &mut |_, _| {}).unwrap();
+    file
+}
+
+/// The folded model with 4 layers: delta net, delta net, delta net, attention.
+pub fn micro() -> ModelFile {
+    synthetic("micro-bonsai", 1, GgmlType::PQ2_0)
+}
