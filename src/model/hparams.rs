@@ -51,6 +51,8 @@ pub struct Hparams {
 
 /// More than any model has; keeps products of two sizes far inside 64 bits and a broken file from asking for memory.
 const MAX_SIZE: u64 = 1 << 24;
+/// `LLAMA_MAX_LAYERS` (llama-hparams.h). The tensor table is built per layer before it is compared with the file's.
+const MAX_LAYERS: u64 = 512;
 /// Attention every this many layers if the file does not say (`full_attention_interval`).
 const DEFAULT_ATTENTION_INTERVAL: u64 = 4;
 /// The architecture's name in `general.architecture`.
@@ -67,14 +69,15 @@ impl Hparams {
         if architecture != ARCHITECTURE {
             return Err(ModelError::Architecture { got: architecture.to_owned() });
         }
-        let size = |suffix: &str| -> Result<usize, ModelError> {
+        let at_most = |limit: u64, suffix: &str| -> Result<usize, ModelError> {
             let key = format!("{ARCHITECTURE}.{suffix}");
             let value = metadata.u64(&key)?;
-            require((1..=MAX_SIZE).contains(&value), &key, value, format!("1 to {MAX_SIZE}"))?;
+            require((1..=limit).contains(&value), &key, value, format!("1 to {limit}"))?;
             Ok(value as usize)
         };
+        let size = |suffix: &str| at_most(MAX_SIZE, suffix);
         let key = |suffix: &str| format!("{ARCHITECTURE}.{suffix}");
-        let block_count = size("block_count")?;
+        let block_count = at_most(MAX_LAYERS, "block_count")?;
         let nextn_key = key("nextn_predict_layers");
         let nextn = metadata.optional_u64(&nextn_key)?.unwrap_or(0);
         require(
@@ -162,7 +165,9 @@ impl Hparams {
             eps,
             "finite and above 0".to_owned(),
         )?;
-        require(positive(base), &key("rope.freq_base"), base, "finite and above 0".to_owned())
+        require(positive(base), &key("rope.freq_base"), base, "finite and above 0".to_owned())?;
+        let scale = self.f_attention_scale.unwrap_or(1.0);
+        require(scale.is_finite(), &key("attention.scale"), scale, "finite".to_owned())
     }
 
     /// Width of all q heads together, and of the attention output.

@@ -2,8 +2,10 @@
 //!
 //! Source: `llama_model_qwen35::load_arch_tensors` (models/qwen35.cpp).
 
+use std::collections::HashSet;
+
 use super::{Hparams, LayerKind, ModelError};
-use crate::gguf::Gguf;
+use crate::gguf::{Gguf, TensorInfo};
 use crate::tensor::GgmlType;
 
 /// The embedding table.
@@ -71,23 +73,41 @@ pub(super) fn check(gguf: &Gguf, hparams: &Hparams) -> Result<Vec<String>, Model
     let expected = expected_tensors(hparams, gguf.tensor(OUTPUT).is_none());
     for TensorShape { name, ne } in &expected {
         let tensor = gguf.tensor(name).ok_or_else(|| ModelError::MissingTensor { name: name.clone() })?;
-        let mut padded = [1; 4];
-        padded[..ne.len()].copy_from_slice(ne);
-        if tensor.info.ne != padded {
-            let got = tensor.info.ne[..tensor.info.n_dims as usize].to_vec();
-            return Err(ModelError::Shape { name: name.clone(), got, expected: ne.clone() });
-        }
-        let plain = [GgmlType::F32, GgmlType::F16, GgmlType::BF16];
-        if ne.len() == 1 && !plain.contains(&tensor.info.ty) {
-            return Err(ModelError::PlainType { name: name.clone(), got: tensor.info.ty });
+        check_one(tensor.info, ne)?;
+    }
+    for name in scale_names(&expected) {
+        if let Some(tensor) = gguf.tensor(&name) {
+            check_one(tensor.info, &[1])?;
         }
     }
     Ok(notes(gguf, hparams, &expected))
 }
 
+fn check_one(info: &TensorInfo, ne: &[u64]) -> Result<(), ModelError> {
+    let mut padded = [1; 4];
+    padded[..ne.len()].copy_from_slice(ne);
+    if info.ne != padded {
+        let (got, expected) = (info.dims().to_vec(), ne.to_vec());
+        return Err(ModelError::Shape { name: info.name.clone(), got, expected });
+    }
+    let plain = [GgmlType::F32, GgmlType::F16, GgmlType::BF16];
+    if ne.len() == 1 && !plain.contains(&info.ty) {
+        return Err(ModelError::PlainType { name: info.name.clone(), got: info.ty });
+    }
+    Ok(())
+}
+
+/// The optional factors of the matrices that activations are multiplied with.
+fn scale_names(expected: &[TensorShape]) -> HashSet<String> {
+    let tied = !expected.iter().any(|t| t.name == OUTPUT);
+    let takes_none = |name: &str| (name == TOKEN_EMBD && !tied) || name.ends_with(".ssm_conv1d.weight");
+    let matrices = expected.iter().filter(|t| t.ne.len() == 2 && !takes_none(&t.name));
+    matrices.map(|t| scale_name(&t.name)).collect()
+}
+
 fn notes(gguf: &Gguf, hparams: &Hparams, expected: &[TensorShape]) -> Vec<String> {
-    let known: std::collections::HashSet<&str> = expected.iter().map(|t| t.name.as_str()).collect();
-    let scales: std::collections::HashSet<String> = expected.iter().map(|t| scale_name(&t.name)).collect();
+    let known: HashSet<&str> = expected.iter().map(|t| t.name.as_str()).collect();
+    let scales = scale_names(expected);
     let is_nextn = |name: &str| {
         let layer = name.strip_prefix("blk.").and_then(|rest| rest.split('.').next()?.parse::<usize>().ok());
         layer.is_some_and(|il| il >= hparams.n_layer && il < hparams.n_layer + hparams.n_layer_nextn)
