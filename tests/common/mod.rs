@@ -1,5 +1,5 @@
 //! What several test files share: small models, copies of them with one change, a tap that keeps tensors.
-#![allow(dead_code)] // no test file uses all of it
+#![allow(dead_code, unreachable_pub)] // no test file uses all of it
 
 mod edit;
 mod keep;
