@@ -52,6 +52,12 @@ pub enum EngineError {
         /// Size of the context.
         n_ctx: usize,
     },
+    /// An earlier step failed on its way through the layers, so that the state belongs to no sequence.
+    #[error("the step behind {n_past} tokens failed halfway: reset the engine and run the sequence again")]
+    Unfinished {
+        /// Tokens run before the step that failed.
+        n_past: usize,
+    },
     /// A folded weight was not multiplied through its transform in a whole forward pass.
     #[error("weight `{name}` is folded but was not reached through its transform")]
     FoldNotReached {

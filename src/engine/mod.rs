@@ -32,9 +32,10 @@ pub trait Engine {
     /// Runs one ubatch; returns the logits `[tokens with output, n_vocab]`.
     ///
     /// # Errors
-    /// If a token or position is invalid (before any state changes), or the tap fails.
+    /// If a token or position is invalid (before any state changes), or the tap fails or replaces a tensor by one of
+    /// another size. After these the state is half updated: the engine refuses every step until it is reset.
     fn step(&mut self, ubatch: &Ubatch, tap: &mut dyn Tap) -> Result<Array2<f32>, EngineError>;
 
-    /// Forgets the sequence: recurrent, convolution and KV state.
+    /// Forgets the sequence: recurrent, convolution and KV state. Steps are counted from 0 again.
     fn reset(&mut self);
 }

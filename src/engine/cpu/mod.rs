@@ -26,6 +26,8 @@ pub struct CpuEngine<'m, T> {
     state: State<T>,
     n_ctx: usize,
     steps: u32,
+    /// A step has begun and not ended: some layers hold its tokens, others do not.
+    unfinished: bool,
 }
 
 /// What every part of a layer works with.
@@ -44,10 +46,13 @@ impl<'m, T: Real> CpuEngine<'m, T> {
     pub fn new(model: &'m Model, conventions: Conventions, n_ctx: usize) -> Result<Self, EngineError> {
         let projector = Projector::new(model, &conventions)?;
         let state = State::new(model.hparams());
-        Ok(CpuEngine { model, conventions, projector, state, n_ctx, steps: 0 })
+        Ok(CpuEngine { model, conventions, projector, state, n_ctx, steps: 0, unfinished: false })
     }
 
     fn check(&self, ubatch: &Ubatch) -> Result<(), EngineError> {
+        if self.unfinished {
+            return Err(EngineError::Unfinished { n_past: self.state.n_past });
+        }
         let (tokens, positions, outputs) =
             (ubatch.tokens.len(), ubatch.positions.len(), ubatch.outputs.len());
         if tokens == 0 || tokens != positions || tokens != outputs {
@@ -78,6 +83,7 @@ impl<T: Real> Engine for CpuEngine<'_, T> {
 
     fn step(&mut self, ubatch: &Ubatch, tap: &mut dyn Tap) -> Result<Array2<f32>, EngineError> {
         self.check(ubatch)?;
+        self.unfinished = true;
         let mut context = Context {
             model: self.model,
             conventions: &self.conventions,
@@ -122,11 +128,14 @@ impl<T: Real> Engine for CpuEngine<'_, T> {
         }
         self.state.n_past += ubatch.tokens.len();
         self.steps += 1;
+        self.unfinished = false;
         Ok(logits.mapv(|x| x.to_f64() as f32))
     }
 
     fn reset(&mut self) {
         self.state = State::new(self.model.hparams());
+        self.steps = 0;
+        self.unfinished = false;
     }
 }
 
