@@ -32,8 +32,9 @@ pub fn write_model(
     progress: Progress<'_>,
 ) -> Result<(), SynthError> {
     if ty == GgmlType::F32 {
+        // The process is in the name, so that no file of the user's is overwritten and removed.
         let mut folded = out.as_os_str().to_owned();
-        folded.push(".folded");
+        folded.push(format!(".{}.folded", std::process::id()));
         let folded = Path::new(&folded);
         let result = write_model(preset, seed, GgmlType::PQ2_0, folded, &mut |_, _| {})
             .and_then(|()| unfold(folded, out, progress));
