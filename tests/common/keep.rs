@@ -68,6 +68,16 @@ pub fn run<T: Real>(model: &Model, tokens: &[u32], splits: &[usize]) -> Vec<Tens
     keep.tensors
 }
 
+/// The same tensors with the same bits, one by one.
+#[track_caller]
+pub fn assert_same(reference: &[Tensor], actual: &[Tensor]) {
+    let first = reference.iter().zip(actual).find(|(x, y)| x != y);
+    if let Some((x, y)) = first {
+        panic!("{} {:?} differs from {} {:?}", y.id, y.ne, x.id, x.ne);
+    }
+    assert_eq!(reference.len(), actual.len());
+}
+
 /// `|x - y| / |x|`; 0 for two tensors of zeros.
 pub fn relative_l2(reference: &[f64], actual: &[f64]) -> f64 {
     assert_eq!(reference.len(), actual.len());

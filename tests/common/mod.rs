@@ -1,11 +1,11 @@
 //! What several test files share: small models, copies of them with one change, a tap that keeps tensors.
-#![allow(dead_code, unreachable_pub)] // no test file uses all of it
+#![allow(dead_code, unreachable_pub, unused_imports)] // no test file uses all of it
 
 mod edit;
 mod keep;
 
 pub use edit::{Edit, fold_key, hparam_key};
-pub use keep::{Keep, Tensor, relative_l2, run, ubatch};
+pub use keep::{Keep, Tensor, assert_same, relative_l2, run, ubatch};
 
 use std::path::PathBuf;
 
