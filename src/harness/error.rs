@@ -20,7 +20,7 @@ pub enum HarnessError {
     Dump(#[from] DumpError),
     /// The engine could not run.
     #[error(transparent)]
-    Engine(#[from] EngineError),
+    Engine(EngineError),
     /// The model cannot be read.
     #[error(transparent)]
     Model(#[from] ModelError),
@@ -125,4 +125,17 @@ pub enum HarnessError {
         /// Number of tokens.
         tokens: usize,
     },
+}
+
+impl From<EngineError> for HarnessError {
+    /// An error of one of the harness's own taps comes back as it was; every other is the engine's.
+    fn from(error: EngineError) -> HarnessError {
+        match error {
+            EngineError::Tap { tensor, cause } => match cause.downcast::<HarnessError>() {
+                Ok(own) => *own,
+                Err(cause) => HarnessError::Engine(EngineError::Tap { tensor, cause }),
+            },
+            error => HarnessError::Engine(error),
+        }
+    }
 }

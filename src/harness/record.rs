@@ -6,9 +6,7 @@
 use std::path::Path;
 
 use super::HarnessError;
-use crate::dump::{
-    Capture, DumpError, DumpWriter, Manifest, Model, Node, Producer, Run, Ubatch as DumpUbatch,
-};
+use crate::dump::{Capture, DumpWriter, Manifest, Model, Node, Producer, Run, Ubatch as DumpUbatch};
 use crate::engine::{Engine, Tap, TapError, Ubatch};
 use crate::tensor::{GgmlType, Layout, TensorId, Values};
 
@@ -17,7 +15,6 @@ pub struct Recorder {
     writer: DumpWriter,
     nodes: Vec<Node>,
     ubatches: Vec<DumpUbatch>,
-    error: Option<DumpError>,
 }
 
 impl Recorder {
@@ -27,7 +24,7 @@ impl Recorder {
     /// If the file cannot be made.
     pub fn create(path: &Path) -> Result<Recorder, HarnessError> {
         let writer = DumpWriter::create(path)?;
-        Ok(Recorder { writer, nodes: Vec::new(), ubatches: Vec::new(), error: None })
+        Ok(Recorder { writer, nodes: Vec::new(), ubatches: Vec::new() })
     }
 
     /// Runs one ubatch and records it; returns its logits.
@@ -39,11 +36,7 @@ impl Recorder {
         engine: &mut dyn Engine,
         ubatch: &Ubatch,
     ) -> Result<ndarray::Array2<f32>, HarnessError> {
-        let outcome = engine.step(ubatch, self);
-        if let Some(error) = self.error.take() {
-            return Err(error.into());
-        }
-        let logits = outcome?;
+        let logits = engine.step(ubatch, self)?;
         self.ubatches.push(DumpUbatch {
             step: self.ubatches.len() as u32,
             tokens: ubatch.tokens.iter().map(|&t| t as i32).collect(),
@@ -102,7 +95,7 @@ impl Recorder {
         Ok(())
     }
 
-    fn record(&mut self, id: &TensorId, ne: [u64; 4], values: Values<'_>) -> Result<(), DumpError> {
+    fn record(&mut self, id: &TensorId, ne: [u64; 4], values: Values<'_>) -> Result<(), HarnessError> {
         let (ty, bytes) = match values {
             Values::F32(values) => (GgmlType::F32, bytemuck::cast_slice(values)),
             Values::F64(values) => (GgmlType::F64, bytemuck::cast_slice(values)),
@@ -140,13 +133,7 @@ impl Tap for Recorder {
         ne: [u64; 4],
         values: Values<'_>,
     ) -> Result<Option<Vec<f32>>, TapError> {
-        match self.record(id, ne, values) {
-            Ok(()) => Ok(None),
-            Err(error) => {
-                let text = error.to_string();
-                self.error = Some(error);
-                Err(text.into())
-            }
-        }
+        self.record(id, ne, values)?;
+        Ok(None)
     }
 }
