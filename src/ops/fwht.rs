@@ -1,4 +1,4 @@
-//! The fast Walsh-Hadamard transform: `y = H x` per block, H the normalised Sylvester matrix (symmetric, H H = I).
+//! FWHT, the fast Walsh-Hadamard transform: `y = H x` per block, H the normalised Sylvester matrix (symmetric, H H = I).
 //!
 //! Within each block of n (a power of two), strides 1, 2, 4 .. n/2 in ascending order, `low = a + b`, `high = a - b`;
 //! then a scale of `1 / sqrt(n)`. This add tree is fixed, and for n an even power of two the scale is exact, so every

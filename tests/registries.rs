@@ -1,0 +1,278 @@
+//! Nothing is forgotten: each folder of alike members agrees with the table that lists them, and each has a recipe.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+
+/// A folder of members, one per file, and the table in its `mod.rs`.
+///
+/// A file is a *member* if its stem is in the table. Another file may only be a *helper*: it must not look like a
+/// member, and a member, or a helper of one, must use it.
+struct Registry {
+    folder: &'static str,
+    /// Stems of the members, from the table.
+    table: Vec<String>,
+    /// Whether a file does what members do, by its text.
+    looks_like_member: fn(&str) -> bool,
+}
+
+fn implements_format(source: &str) -> bool {
+    source.lines().any(|line| line.starts_with("impl Format for "))
+}
+
+/// Its doc begins with the operator's name in ggml's capitals: `//! MUL_MAT: ..`
+fn is_headed_by_an_operator(source: &str) -> bool {
+    let first =
+        source.strip_prefix("//! ").and_then(|doc| doc.split([' ', ':', ',']).next()).unwrap_or_default();
+    first.len() > 1 && first.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_')
+}
+
+fn has_args_and_run(source: &str) -> bool {
+    source.contains("struct Args") && source.contains("fn run(")
+}
+
+fn registries() -> Vec<Registry> {
+    let stem = |name: &str| name.to_lowercase();
+    vec![
+        Registry {
+            folder: "quant",
+            table: lockstep::quant::FORMATS.iter().map(|format| stem(format.ty().name())).collect(),
+            looks_like_member: implements_format,
+        },
+        Registry {
+            folder: "ops",
+            table: lockstep::ops::OPS.iter().map(|(name, _)| stem(name)).collect(),
+            looks_like_member: is_headed_by_an_operator,
+        },
+        Registry {
+            folder: "report",
+            table: lockstep::report::FORMATS.iter().map(|format| stem(format.name())).collect(),
+            looks_like_member: implements_format,
+        },
+        Registry {
+            folder: "cli",
+            table: commands(&read(Path::new("src/cli/mod.rs"))),
+            looks_like_member: has_args_and_run,
+        },
+    ]
+}
+
+/// The modules in the table of subcommands, which is a macro: lines `Variant module`.
+fn commands(root: &str) -> Vec<String> {
+    let (_, table) = root.split_once("\ncommands! {").expect("the table of subcommands");
+    let (table, _) = table.split_once("\n}").expect("its end");
+    let lines = table.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with("//"));
+    lines.map(|line| line.split_whitespace().nth(1).expect("variant and module").to_owned()).collect()
+}
+
+/// What `mod.rs` re-exports of a file: `pub use norm::{l2_norm, rms_norm};`
+fn reexports(root: &str, stem: &str) -> Vec<String> {
+    let names = |rest: &str| -> Vec<String> {
+        let list = rest.trim_start_matches('{').split([';', '}']).next().unwrap_or_default().to_owned();
+        list.split(',').map(|name| name.trim().to_owned()).filter(|name| !name.is_empty()).collect()
+    };
+    let prefixes = [format!("pub use {stem}::"), format!("pub(super) use {stem}::")];
+    root.split_inclusive(';')
+        .filter_map(|item| prefixes.iter().find_map(|prefix| Some(item.split_once(prefix.as_str())?.1)))
+        .flat_map(names)
+        .collect()
+}
+
+/// The words of a text.
+fn words(text: &str) -> BTreeSet<&str> {
+    text.split(|c: char| !c.is_alphanumeric() && c != '_').collect()
+}
+
+/// Whether `source` imports the sibling, or something that `mod.rs` re-exports of it.
+fn uses(source: &str, stem: &str, root: &str) -> bool {
+    let mut offered = reexports(root, stem);
+    offered.push(stem.to_owned());
+    // items end with a semicolon and may span lines
+    let imports = source.split(';').filter_map(|item| Some(item.rsplit_once("use super::")?.1));
+    imports.into_iter().any(|import| offered.iter().any(|name| words(import).contains(name.as_str())))
+}
+
+/// What is wrong with a folder: `files` are its sources by stem, `mod` included.
+fn problems(registry: &Registry, files: &BTreeMap<String, String>) -> Vec<String> {
+    let Registry { folder, table, looks_like_member } = registry;
+    let root = &files["mod"];
+    let members: BTreeSet<&str> = table.iter().map(String::as_str).collect();
+    let mut found = Vec::new();
+    if members.len() != table.len() {
+        found.push(format!("{folder}: the table names a member twice"));
+    }
+    for member in members.iter().filter(|member| !files.contains_key(**member)) {
+        found.push(format!("{folder}/{member}.rs is in the table and not in the folder"));
+    }
+    // members, then their helpers, then theirs
+    let mut reached = members.clone();
+    while let Some(next) = files.keys().find(|stem| {
+        !reached.contains(stem.as_str())
+            && reached.iter().any(|user| files.get(*user).is_some_and(|s| uses(s, stem, root)))
+    }) {
+        reached.insert(next);
+    }
+    for (stem, source) in files.iter().filter(|(stem, _)| *stem != "mod") {
+        let is_member = members.contains(stem.as_str());
+        let looks_like_member = looks_like_member(source);
+        if is_member && !looks_like_member {
+            found.push(format!("{folder}/{stem}.rs is in the table and does not do what a member does"));
+        } else if !is_member && looks_like_member {
+            found.push(format!("{folder}/{stem}.rs is not in the table"));
+        } else if !reached.contains(stem.as_str()) {
+            found.push(format!("{folder}/{stem}.rs is neither in the table nor used by a member"));
+        }
+        if !root.lines().any(|line| line.trim_start_matches("pub ").trim_end() == format!("mod {stem};")) {
+            found.push(format!("{folder}/{stem}.rs is not a module of the folder"));
+        }
+    }
+    found
+}
+
+fn read(path: &Path) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
+    fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// The sources of a folder by stem; a folder inside is one source, all files together.
+fn files(folder: &Path) -> BTreeMap<String, String> {
+    let mut found = BTreeMap::new();
+    for entry in fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(folder)).unwrap() {
+        let path = entry.unwrap().path();
+        let stem = path.file_stem().unwrap().to_str().unwrap().to_owned();
+        let source = if path.is_dir() {
+            files(&folder.join(&stem)).into_values().collect::<Vec<_>>().join("\n")
+        } else {
+            read(&path)
+        };
+        assert!(found.insert(stem, source).is_none(), "{}: a file and a folder", path.display());
+    }
+    found
+}
+
+#[test]
+fn every_folder_agrees_with_its_table() {
+    for registry in registries() {
+        assert!(registry.table.len() >= 3, "{}: {:?}", registry.folder, registry.table);
+        let found = problems(&registry, &files(&Path::new("src").join(registry.folder)));
+        assert!(found.is_empty(), "\n{}", found.join("\n"));
+    }
+}
+
+/// The problems of a folder with one change.
+fn planted(folder: &str, change: impl FnOnce(&mut Registry, &mut BTreeMap<String, String>)) -> Vec<String> {
+    let mut registry = registries().into_iter().find(|registry| registry.folder == folder).unwrap();
+    let mut files = files(&Path::new("src").join(folder));
+    change(&mut registry, &mut files);
+    problems(&registry, &files)
+}
+
+fn add(files: &mut BTreeMap<String, String>, stem: &str, source: &str) {
+    files.insert(stem.to_owned(), source.to_owned());
+    files.get_mut("mod").unwrap().push_str(&format!("\nmod {stem};\n"));
+}
+
+#[test]
+fn a_file_that_is_not_in_the_table_is_found() {
+    for (folder, source) in [
+        ("quant", "pub(super) struct New;\nimpl Format for New {\n}"),
+        ("report", "pub(super) struct New;\nimpl Format for New {\n}"),
+        ("ops", "//! NEW_OP: `y = x`\npub fn new_op() {}"),
+        ("cli", "pub(super) struct Args {}\npub(super) fn run(args: Args) -> Result<ExitCode> {}"),
+    ] {
+        let found = planted(folder, |_, files| add(files, "new", source));
+        assert_eq!(found, [format!("{folder}/new.rs is not in the table")]);
+    }
+}
+
+#[test]
+fn a_file_that_nobody_uses_is_found() {
+    for registry in registries() {
+        let folder = registry.folder;
+        let found = planted(folder, |_, files| add(files, "new", "// the word new is used by nobody"));
+        assert_eq!(found, [format!("{folder}/new.rs is neither in the table nor used by a member")]);
+    }
+    // nor one that only another of the kind uses
+    let found = planted("quant", |_, files| {
+        add(files, "new", "use super::newer;");
+        add(files, "newer", "use super::new;");
+    });
+    assert_eq!(found.len(), 2, "{found:?}");
+}
+
+#[test]
+fn a_member_without_a_file_is_found() {
+    for registry in registries() {
+        let folder = registry.folder;
+        let found = planted(folder, |registry, _| registry.table.push("absent".to_owned()));
+        assert_eq!(found, [format!("{folder}/absent.rs is in the table and not in the folder")]);
+    }
+}
+
+#[test]
+fn a_helper_in_the_table_is_found() {
+    let found = planted("quant", |registry, _| registry.table.push("two_bit".to_owned()));
+    assert_eq!(found, ["quant/two_bit.rs is in the table and does not do what a member does"]);
+    let found = planted("ops", |registry, _| registry.table.push("real".to_owned()));
+    assert_eq!(found, ["ops/real.rs is in the table and does not do what a member does"]);
+}
+
+#[test]
+fn a_member_that_is_taken_from_the_table_is_found() {
+    for registry in registries() {
+        let folder = registry.folder;
+        for i in 0..registry.table.len() {
+            let mut gone = String::new();
+            let found = planted(folder, |registry, _| gone = registry.table.remove(i));
+            let expected = format!("{folder}/{gone}.rs is not in the table");
+            assert!(found.contains(&expected), "{folder} without {gone}: {found:?}");
+        }
+    }
+}
+
+#[test]
+fn a_file_that_is_not_compiled_is_found() {
+    let found = planted("quant", |_, files| {
+        let root = files.get_mut("mod").unwrap();
+        *root = root.replace("mod q8_0;", "");
+    });
+    assert_eq!(found, ["quant/q8_0.rs is not a module of the folder"]);
+}
+
+#[test]
+fn helpers_are_told_apart() {
+    for (folder, expected) in [
+        ("quant", &["two_bit"][..]),
+        ("ops", &["real"]),
+        ("report", &["words"]),
+        ("cli", &["cache", "progress"]),
+    ] {
+        let registry = registries().into_iter().find(|registry| registry.folder == folder).unwrap();
+        let files = files(&Path::new("src").join(folder));
+        let helpers = files.keys().filter(|stem| *stem != "mod" && !registry.table.contains(*stem));
+        assert_eq!(helpers.collect::<Vec<_>>(), expected, "{folder}");
+    }
+}
+
+#[test]
+fn every_registry_has_a_recipe() {
+    let contributing = read(Path::new("CONTRIBUTING.md"));
+    for heading in [
+        "## Add a block format",
+        "## Add an operator",
+        "## Add a report format",
+        "## Add a subcommand",
+        "## Add a preset",
+        "## Add a convention",
+        "## Add a case",
+        "## Add an importer",
+        "## Add a kernel",
+        "## Add a question",
+    ] {
+        let (_, rest) = contributing
+            .split_once(&format!("\n{heading}\n"))
+            .unwrap_or_else(|| panic!("CONTRIBUTING.md has no heading `{heading}`"));
+        let recipe = rest.split("\n## ").next().unwrap_or_default();
+        assert!(!recipe.trim().is_empty(), "the recipe under `{heading}` is empty");
+    }
+}
