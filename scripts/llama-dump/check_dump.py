@@ -219,6 +219,7 @@ def check_leaves(leaves, steps):
         need((leaf["kind"] == "input") == (leaf["step"] is not None), f"{what}: only inputs belong to a step")
         need(leaf["step"] is None or 0 <= leaf["step"] < steps, f"{what}: step {leaf['step']}")
         need(leaf["kind"] == "input" or leaf["entry"] is None, f"{what}: only inputs have a payload")
+        need(leaf["kind"] != "input" or leaf["entry"] is not None or elements(leaf) == 0, f"{what}: an input without a payload")
         check_layout(leaf, what)
 
 
@@ -313,14 +314,25 @@ def filter_of(text):
     return first, last, re.compile(text[match.end() :])
 
 
+def selected_ids(runs, n_nodes):
+    ids, previous = set(), -2
+    for first, last in runs:
+        need(previous + 1 < first <= last < n_nodes, f"run.selected has [{first}, {last}] after node {previous}")
+        ids.update(range(first, last + 1))
+        previous = last
+    return ids
+
+
 def check_selection(nodes, run):
     filters = [filter_of(text) for text in run["filters"]]
     lenders = first_lenders(nodes)
+    listed = selected_ids(run["selected"], len(nodes))
     for node in nodes:
         named = is_given_name(node["name"]) or not run["named_only"]
         matched = not filters or any(a <= node["step"] <= b and p.search(node["name"]) for a, b, p in filters)
         selected = named and matched and elements(node) > 0
         what = f"node {node['id']} '{node['name']}'"
+        need(selected == (node["id"] in listed), f"{what}: run.selected contradicts the filters")
         if node["entry"] is not None:
             need(selected or node["id"] in lenders, f"{what}: has an entry though it was not selected")
         elif selected and node["type"] in ELEMENT_BYTES and (run["views"] or node["op"] not in PURE_VIEWS):

@@ -923,6 +923,7 @@ std::string entry_json(const std::string & entry) {
 struct CaptureCounts {
     size_t nodes = 0, non_finite = 0;
     bool fused_gdn = false, unfused_gdn = false;
+    std::vector<std::vector<size_t>> selected;  // first and last id of each run of selected nodes
 };
 
 class Capture {
@@ -972,6 +973,7 @@ public:
         node.json = node_json(t, node.id, name, occurrence);
         note_delta_net(t, name);
         Node * root = root_node(t);
+        note_selected(t, name, node.id);
         if (wants_payload(t, name, root)) {
             node.entry = store(t, name, occurrence);
             lend_entry_to_root(t, node, root);
@@ -1001,6 +1003,17 @@ private:
         }
         const auto matches = [&](const Filter & filter) { return filter.matches(step_, name); };
         return options_.filters.empty() || std::any_of(options_.filters.begin(), options_.filters.end(), matches);
+    }
+
+    void note_selected(const ggml_tensor * t, const std::string & name, size_t id) {
+        if (!selected(t, name)) {
+            return;
+        }
+        if (!counts_.selected.empty() && counts_.selected.back()[1] + 1 == id) {
+            counts_.selected.back()[1] = id;
+        } else {
+            counts_.selected.push_back({ id, id });
+        }
     }
 
     /// A pure view is read from its root's payload, as long as that is what the root's memory still holds.
@@ -1581,7 +1594,8 @@ std::string run_json(const Options & o, const TreeAbilities & tree, const Captur
     json += std::string(",\"reference_kernels\":") + boolean(o.reference_kernels);
     json += std::string(",\"fused_gdn\":") + (counts.fused_gdn ? "true" : counts.unfused_gdn ? "false" : "null");
     json += ",\"filters\":" + json_list(o.filters, [](const Filter & filter) { return quote(filter.text); });
-    return json + ",\"named_only\":" + boolean(o.named) + ",\"views\":" + boolean(o.views) + "}";
+    json += std::string(",\"named_only\":") + boolean(o.named) + ",\"views\":" + boolean(o.views);
+    return json + ",\"selected\":" + json_list(counts.selected, [](const std::vector<size_t> & run) { return json_numbers(run); }) + "}";
 }
 
 // ---------------------------------------------------------------------------------------------------------------------

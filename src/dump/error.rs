@@ -232,6 +232,30 @@ pub enum Defect {
     #[error("{item}: {detail}")]
     LeafKind { item: String, detail: &'static str },
 
+    // What was asked for.
+    /// The manifest does not say which nodes were selected.
+    #[error(
+        "manifest.json, run: selected is missing, so a tensor that was lost cannot be told from one that was left out; \
+         make the dump again with the present llama-dump"
+    )]
+    NoSelection,
+    /// The ranges of selected nodes are not ascending, or reach beyond the nodes.
+    #[error(
+        "manifest.json, run: selected has {run:?}, expected first and last id of a run that starts at {least} or later, \
+         of {n_nodes} nodes"
+    )]
+    SelectedRun { run: [u32; 2], least: usize, n_nodes: usize },
+    /// A node is selected although it cannot be, or left out although nothing excludes it.
+    #[error(
+        "{item}: run.selected {}, but by its name and extents and the run's filters it {}",
+        if *.expected { "leaves it out" } else { "lists it" },
+        if *.expected { "was asked for" } else { "cannot have been asked for" }
+    )]
+    SelectedWrongly { item: String, expected: bool },
+    /// A selected node has neither an entry nor a stored tensor that it is a view of.
+    #[error("{item} was asked for (run.selected), but its values are missing; make the dump again")]
+    NoValues { item: String },
+
     // The payloads of views.
     /// A strided view was stored as if it were packed.
     #[error(

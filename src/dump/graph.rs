@@ -28,6 +28,23 @@ pub(super) struct Base {
     pub(super) offset: Option<u64>,
 }
 
+impl Graph {
+    /// Whether a node's values are in the dump: stored, or a pure view of a tensor that is.
+    pub(super) fn has_values(&self, manifest: &Manifest, node: &Node) -> bool {
+        node.entry.is_some() || self.base_entry(manifest, node).is_some()
+    }
+
+    /// The entry of the tensor that a pure view shows, and where in its payload the view starts.
+    pub(super) fn base_entry<'a>(&self, manifest: &'a Manifest, node: &Node) -> Option<(&'a str, u64)> {
+        let base = self.bases.get(node.id as usize)?.as_ref()?;
+        let entry = match base.origin {
+            Origin::Node(id) => manifest.nodes.get(id as usize)?.entry.as_deref()?,
+            Origin::Leaf(id) => manifest.leaves.get(id as usize)?.entry.as_deref()?,
+        };
+        Some((entry, base.offset?))
+    }
+}
+
 /// A source or root, be it a node or a leaf.
 struct Tensor<'a> {
     name: &'a str,

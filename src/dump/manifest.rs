@@ -98,6 +98,9 @@ pub struct Run {
     pub named_only: bool,
     /// Whether views were stored as entries of their own.
     pub views: bool,
+    /// The nodes that filters and `named_only` selected and that have elements: the first and last id of each run of
+    /// them, ascending. A selected node without values is a defect, not a node that was left out.
+    pub selected: Vec<[u32; 2]>,
 }
 
 /// One evaluation of the graph. The four lists are equally long.

@@ -24,6 +24,7 @@ mod read;
 #[cfg(test)]
 mod sample;
 mod schedule;
+mod selection;
 #[cfg(test)]
 mod tests;
 mod values;
@@ -35,6 +36,7 @@ pub use manifest::{
 };
 pub use named::is_named;
 pub use read::Dump;
+pub use selection::runs;
 pub use write::DumpWriter;
 
 /// The name of the manifest's entry.

@@ -32,6 +32,9 @@ pub(super) fn manifest(json: &[u8]) -> Result<Manifest, Defect> {
         return Err(not_json("it is not an object".into()));
     };
     check_version(&fields)?;
+    if fields.get("run").and_then(Value::as_object).is_some_and(|run| !run.contains_key("selected")) {
+        return Err(Defect::NoSelection);
+    }
     let leaves = list(&mut fields, "leaves")?;
     let nodes = list(&mut fields, "nodes")?;
     let head: Head = field("its head".into(), Value::Object(fields))?;

@@ -9,14 +9,16 @@ use super::entries::{self, HeaderBytes};
 use super::error::{Defect, DumpError};
 use super::graph::{self, Graph};
 use super::manifest::{Leaf, Manifest, Node, Origin};
-use super::{MANIFEST, parse, schedule};
+use super::{MANIFEST, parse, schedule, selection};
 use crate::tensor::TensorId;
 
 /// A dump, mapped into memory and checked.
 pub struct Dump {
     path: PathBuf,
-    manifest: Manifest,
+    pub(super) manifest: Manifest,
     steps: Vec<Range<usize>>,
+    /// For each node, whether it was asked for.
+    selected: Vec<bool>,
     pub(super) graph: Graph,
     pub(super) archive: Archive,
     pub(super) headers: HeaderBytes,
@@ -40,9 +42,10 @@ impl Dump {
         let manifest = parse::manifest(archive.bytes(entry)?)?;
         let graph = graph::check(&manifest)?;
         let steps = schedule::check(&manifest)?;
+        let selected = selection::check(&manifest, &graph)?;
         let headers = entries::check(&manifest, &archive)?;
         let agreed = manifest.nodes.iter().map(|_| AtomicBool::new(false)).collect();
-        Ok(Dump { path: path.to_owned(), manifest, steps, graph, archive, headers, agreed })
+        Ok(Dump { path: path.to_owned(), manifest, steps, selected, graph, archive, headers, agreed })
     }
 
     /// The file.
@@ -89,6 +92,12 @@ impl Dump {
     /// The leaf with this number ([`Origin::Leaf`]).
     pub fn leaf(&self, id: u32) -> Option<&Leaf> {
         self.leaves().get(id as usize)
+    }
+
+    /// Whether a node was asked for: it passed the run's filters and has elements. Its values are then in the dump,
+    /// unless it is a view of a leaf or a quantised tensor with gaps.
+    pub fn is_selected(&self, node: &Node) -> bool {
+        self.selected.get(node.id as usize).copied().unwrap_or(false)
     }
 
     /// The tensor whose values a node shows: through pure views to the operator's result or the leaf at

@@ -114,9 +114,10 @@ fn run() -> Run {
         repack: Some(false),
         reference_kernels: false,
         fused_gdn: None,
-        filters: vec![],
+        filters: vec!["^(?!k_store|stale)".into()],
         named_only: false,
         views: false,
+        selected: vec![[0, 7], [9, 11], [13, 14]],
     }
 }
 

@@ -25,6 +25,7 @@ pub(super) fn check(manifest: &Manifest) -> Result<Vec<Range<usize>>, Defect> {
             (LeafKind::Input, None, _) => "an input needs a step",
             (LeafKind::Weight | LeafKind::Cache, Some(_), _) => "a weight or a cache has no step",
             (LeafKind::Weight | LeafKind::Cache, _, Some(_)) => "a weight or a cache has no entry",
+            (LeafKind::Input, _, None) if !leaf.ne.contains(&0) => "an input needs an entry",
             _ => continue,
         };
         return Err(Defect::LeafKind { item: leaf.label(), detail });

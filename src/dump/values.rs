@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 
 use super::error::{Defect, DumpError};
 use super::graph::in_blocks;
-use super::manifest::{Leaf, Node, Origin};
+use super::manifest::{Leaf, Node};
 use super::npy::payload_bytes;
 use super::read::{Dump, refused};
 use crate::tensor::{GgmlType, gather};
@@ -18,7 +18,7 @@ impl Dump {
     /// A pure view whose memory an operator has overwritten in place, with a result that is not stored,
     /// has no values even if its root has.
     pub fn has_values(&self, node: &Node) -> bool {
-        node.entry.is_some() || self.base_entry(node).is_some()
+        self.graph.has_values(&self.manifest, node)
     }
 
     /// A node's logical values, contiguous, dimension 0 fastest; none if they are not in the dump.
@@ -43,8 +43,8 @@ impl Dump {
         Ok(self.bytes(node)?.map(to_f32))
     }
 
-    /// An input leaf's values, contiguous, dimension 0 fastest; none for weights, caches and inputs that were
-    /// not captured.
+    /// An input leaf's values, contiguous, dimension 0 fastest; none for weights, caches and inputs without
+    /// elements.
     ///
     /// # Errors
     /// If the payload's checksum is wrong.
@@ -88,19 +88,9 @@ impl Dump {
         Ok(self.archive.bytes(found)?.get(header_bytes..).unwrap_or_default())
     }
 
-    /// The entry of the tensor that a pure view shows, and where in its payload the view starts.
-    fn base_entry(&self, node: &Node) -> Option<(&str, u64)> {
-        let base = self.graph.bases.get(node.id as usize)?.as_ref()?;
-        let entry = match base.origin {
-            Origin::Node(id) => self.node(id)?.entry.as_deref()?,
-            Origin::Leaf(id) => self.leaf(id)?.entry.as_deref()?,
-        };
-        Some((entry, base.offset?))
-    }
-
     /// A pure view's values, from the tensor that it shows.
     fn derived(&self, node: &Node) -> Result<Option<Cow<'_, [u8]>>, Defect> {
-        let Some((entry, offset)) = self.base_entry(node) else { return Ok(None) };
+        let Some((entry, offset)) = self.graph.base_entry(&self.manifest, node) else { return Ok(None) };
         let memory = self.payload(entry, || node.label())?;
         if node.contiguous
             && let Some(values) = packed(memory, offset, node)
@@ -116,7 +106,9 @@ impl Dump {
 
     /// Checks that a pure view with an entry of its own shows what its base's entry holds.
     fn check_agreement(&self, node: &Node, entry: &str, stored: &[u8]) -> Result<(), Defect> {
-        let Some((base, offset)) = self.base_entry(node).filter(|&(base, _)| base != entry) else {
+        let Some((base, offset)) =
+            self.graph.base_entry(&self.manifest, node).filter(|&(base, _)| base != entry)
+        else {
             return Ok(());
         };
         let Some(expected) = self.derived(node)? else { return Ok(()) };

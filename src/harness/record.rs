@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use super::HarnessError;
-use crate::dump::{Capture, DumpWriter, Manifest, Model, Node, Producer, Run, Ubatch as DumpUbatch};
+use crate::dump::{Capture, DumpWriter, Manifest, Model, Node, Producer, Run, Ubatch as DumpUbatch, runs};
 use crate::engine::{Engine, Tap, TapError, Ubatch};
 use crate::tensor::{GgmlType, Layout, TensorId, Values};
 
@@ -85,6 +85,7 @@ impl Recorder {
                 filters: Vec::new(),
                 named_only: true,
                 views: true,
+                selected: runs(self.nodes.iter().map(|node| !node.ne.contains(&0))),
             },
             // An engine's tap only reads: there is no run without it to compare with.
             capture: Capture { unchanged: true, compared_logits: 0, first_difference: None },

@@ -6,6 +6,7 @@ mod graph;
 mod json;
 mod mutations;
 mod schedule;
+mod selection;
 mod values;
 
 use std::fs;

@@ -64,4 +64,5 @@ fn rejects_leaves_that_do_not_fit_their_kind() {
     assert_defect!(refused(|m, _| m.leaves[1].kind = LeafKind::Weight), Defect::LeafKind { .. });
     let cache = refused(|m, _| m.leaves[2].entry = Some("0/embd".into()));
     assert_defect!(cache, Defect::LeafKind { .. });
+    assert_defect!(refused(|m, _| m.leaves[1].entry = None), Defect::LeafKind { .. });
 }
