@@ -42,6 +42,8 @@ pub fn check(
     if !dump.manifest().capture.unchanged {
         return Err(HarnessError::CaptureChanged { dump: dump.path().to_owned() });
     }
+    // A dump that is damaged anywhere proves nothing, even if the damage lies in what is not compared.
+    dump.verify()?;
     let ubatches = ubatches_of(dump)?;
     let wanted: Vec<bool> =
         dump.nodes().iter().map(|node| is_compared(node) && dump.has_values(node)).collect();
