@@ -23,6 +23,8 @@ pub struct Summary {
     pub nonfinite: u64,
     /// Left out on purpose.
     pub skipped: u64,
+    /// Among those within the limit, the tensors whose every value is zero on both sides: equal, and no evidence.
+    pub zero: u64,
 }
 
 impl Summary {
@@ -41,6 +43,9 @@ impl Summary {
             } += 1;
         }
         s.compared = s.pass + s.differ + s.nonfinite;
+        let is_zero =
+            |r: &&TensorResult| r.metrics.as_ref().is_some_and(|m| m.both_zero) && r.verdict.is_pass();
+        s.zero = results.iter().filter(is_zero).count() as u64;
         s
     }
 
@@ -54,9 +59,10 @@ impl Summary {
         if self.expected() == 0 { 0.0 } else { self.compared as f64 / self.expected() as f64 }
     }
 
-    /// True only if something was compared and nothing failed. A skip lowers the coverage and does not fail.
+    /// True only if something was compared that is not zero on both sides, and nothing failed. A skip lowers the
+    /// coverage and does not fail.
     pub fn is_pass(&self) -> bool {
-        self.compared > 0 && self.compared == self.pass && self.missing + self.extra + self.shape == 0
+        self.compared > self.zero && self.compared == self.pass && self.missing + self.extra + self.shape == 0
     }
 }
 
@@ -71,14 +77,15 @@ impl AddAssign for Summary {
         self.shape += other.shape;
         self.nonfinite += other.nonfinite;
         self.skipped += other.skipped;
+        self.zero += other.zero;
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compare::Limit;
-    use crate::tensor::TensorId;
+    use crate::compare::{Limit, Shaped};
+    use crate::tensor::{TensorId, Values};
 
     fn with(verdicts: &[Verdict]) -> Summary {
         let results: Vec<TensorResult> = verdicts
@@ -106,6 +113,20 @@ mod tests {
         assert!(!with(&[]).is_pass());
         assert!(!with(&[Verdict::Skipped("all of them".into())]).is_pass());
         assert_eq!(with(&[]).coverage(), 0.0);
+    }
+
+    #[test]
+    fn comparing_only_zeros_is_not_a_pass() {
+        let result = |value: f32| {
+            let id = TensorId { step: 0, name: "t".into(), occurrence: 0 };
+            let (ne, value) = ([1; 4], [value]);
+            let reference = Shaped { ne, values: &value[..] };
+            let actual = Shaped { ne, values: Values::F32(&value) };
+            TensorResult::measure(id, "ADD", reference, actual, None, Limit::CUMULATIVE).unwrap()
+        };
+        let zeros = Summary::of(&[result(0.0), result(0.0)]);
+        assert!(!zeros.is_pass() && (zeros.pass, zeros.zero) == (2, 2));
+        assert!(Summary::of(&[result(0.0), result(0.5)]).is_pass());
     }
 
     #[test]

@@ -131,7 +131,7 @@ fn finite(value: f64) -> Option<f64> {
 }
 
 fn summary(s: &Summary) -> Counts {
-    let Summary { compared, pass, differ, missing, extra, shape, nonfinite, skipped } = *s;
+    let Summary { compared, pass, differ, missing, extra, shape, nonfinite, skipped, zero: _ } = *s;
     Counts { compared, pass, differ, missing, extra, shape, nonfinite, skipped, coverage: s.coverage() }
 }
 

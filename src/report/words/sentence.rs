@@ -102,6 +102,9 @@ pub fn summary_line(comparisons: &[&Comparison]) -> String {
         }
     }
     line += &format!("; coverage {}; ", percent(s.compared, s.expected()));
+    if s.compared > 0 && s.zero == s.compared {
+        return line + "every tensor is zero on both sides, which shows nothing";
+    }
     line += &match worst(comparisons.iter().filter_map(|c| c.worst())) {
         None => "nothing was compared".to_owned(),
         Some(r) => match r.share {
