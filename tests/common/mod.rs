@@ -1,11 +1,19 @@
-//! What several test files share: small models, copies of them with one change, a tap that keeps tensors.
+//! What several test files share: small models, copies of them with one change, a tap that keeps tensors, committed dumps,
+//! copies of them with a fault, the program itself.
 #![allow(dead_code, unreachable_pub, unused_imports)] // no test file uses all of it
 
+mod dump_copy;
 mod edit;
 mod keep;
+mod program;
 
+pub use dump_copy::{Copy, Payload, Written, bytes, floats};
 pub use edit::{Edit, fold_key, hparam_key};
 pub use keep::{Keep, Tensor, assert_same, relative_l2, run, ubatch};
+pub use program::{
+    Built, MICRO_NODES, MICRO_PROMPT, MINI_PROMPT, MINI_TOKEN, Outcome, Reference, case_folder, check_files,
+    check_in_process, lockstep,
+};
 
 use std::path::PathBuf;
 
