@@ -3,7 +3,6 @@
 mod common;
 
 use std::collections::BTreeSet;
-use std::time::{Duration, Instant};
 
 use common::{
     MICRO_NODES, MINI_PROMPT, MINI_TOKEN, Reference, case_folder, check_files, check_in_process, lockstep,
@@ -14,8 +13,6 @@ use serde_json::Value;
 
 /// Largest `1 - cosine` of the residual stream and of the logits: both sides compute in f32 on equal weights.
 const ONE_MINUS_COSINE: f64 = 1e-7;
-/// The time within which the 64-layer case must be built and checked on two cores.
-const MINI_SECONDS: u64 = 20;
 
 /// Runs `check` on a case; returns its JSON after asserting that it passed completely.
 fn check_case(case: &str, more: &[&str]) -> Value {
@@ -76,24 +73,20 @@ fn f64_arithmetic_passes() {
 }
 
 #[test]
-fn mini_bonsai_is_built_and_checked_in_time() {
+fn mini_bonsai_is_built_in_an_empty_cache() {
     let cache = tempfile::tempdir().unwrap();
-    let started = Instant::now();
     let status = std::process::Command::new(env!("CARGO_BIN_EXE_lockstep"))
         .args(["check".as_ref(), case_folder("mini-bonsai").as_os_str()])
         .env("LOCKSTEP_CACHE", cache.path())
         .output()
         .unwrap()
         .status;
-    let took = started.elapsed();
     assert!(status.success());
     assert_eq!(
         std::fs::read_dir(cache.path().join("models")).unwrap().count(),
         1,
         "the model and nothing else"
     );
-    let limit = Duration::from_secs(MINI_SECONDS);
-    assert!(took <= limit || cfg!(debug_assertions), "{took:?}, limit {limit:?}");
 }
 
 #[test]
