@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Measures what README.md says about accuracy, time and memory: runs `lockstep check` on every case and prints one table.
 
-usage: measure.py
+usage: measure.py            accuracy, time and peak memory of every case
+       measure.py --fresh    how long the README's first command takes from a clean clone, with nothing downloaded before
 
 The research notes that this project began with report, for another engine and one token of the 27B model on a GPU, a worst
 per-layer cosine of 0.99997288 and a logit cosine of 0.99999318 against llama.cpp; the last columns are ratios to those.
@@ -39,6 +40,17 @@ def ratio(reference, ours):
     return f"{reference / ours:,.0f} x" if ours > 0 else "equal"
 
 
+def fresh():
+    """A clean clone, an empty registry cache, and no model built yet."""
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run(["git", "clone", "--quiet", str(ROOT), f"{folder}/lockstep"], check=True)
+        env = {**os.environ, "CARGO_HOME": f"{folder}/cargo", "LOCKSTEP_CACHE": f"{folder}/cache"}
+        started = time.monotonic()
+        command = ["cargo", "run", "--release", "--", "check", "reference-dumps/mini-bonsai"]
+        subprocess.run(command, cwd=f"{folder}/lockstep", env=env, check=True, capture_output=True)
+        print(f"from a clean clone to the verdict: {time.monotonic() - started:.0f} s, {os.cpu_count()} cores")
+
+
 def main():
     cases = sorted(path.parent for path in (ROOT / "reference-dumps").glob("*/case.toml"))
     print(f"{'case':14}{'compared':>10}{'1 - cos l_out':>15}{'logits':>10}{'rel L2, any':>13}{'time':>8}  nearer than the notes")
@@ -57,4 +69,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    fresh() if sys.argv[1:] == ["--fresh"] else main()

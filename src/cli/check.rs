@@ -87,6 +87,10 @@ struct Checked {
 
 pub(super) fn run(args: Args) -> Result<ExitCode> {
     let conventions = conventions(&args.convention)?;
+    let outputs = [(&args.json, "json"), (&args.junit, "junit"), (&args.html, "html")];
+    for path in outputs.iter().filter_map(|(path, _)| path.as_ref()) {
+        require_folder(path)?;
+    }
     let mut checked = Vec::new();
     for (model_path, dumps) in subjects(&args)? {
         let model = Model::open(&model_path)?;
@@ -108,7 +112,7 @@ pub(super) fn run(args: Args) -> Result<ExitCode> {
         .map(|c| Report { name: &c.name, header: &c.header, comparison: &c.check.comparison })
         .collect();
     let options = Options { all: args.all, ..Options::default() };
-    for (path, format) in [(&args.json, "json"), (&args.junit, "junit"), (&args.html, "html")] {
+    for (path, format) in outputs {
         if let Some(path) = path {
             write(path, &render(format, &reports, options)?)?;
         }
@@ -219,6 +223,16 @@ fn header(
 fn render(format: &str, reports: &[Report<'_>], options: Options) -> Result<String> {
     let format = report::format(format).with_context(|| format!("no report format `{format}`"))?;
     Ok(format.render(reports, options))
+}
+
+/// Says that a result cannot be written before the work is done, not after.
+fn require_folder(path: &Path) -> Result<()> {
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() && !folder.is_dir() => {
+            bail!("write {}: there is no folder {}", path.display(), folder.display())
+        }
+        _ => Ok(()),
+    }
 }
 
 fn write(path: &Path, text: &str) -> Result<()> {

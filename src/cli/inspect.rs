@@ -29,7 +29,8 @@ pub(super) struct Args {
 pub(super) fn run(args: Args) -> Result<ExitCode> {
     let mut magic = [0; 4];
     let mut file = File::open(&args.file).with_context(|| format!("open {}", args.file.display()))?;
-    file.read_exact(&mut magic).with_context(|| format!("read {}", args.file.display()))?;
+    file.read_exact(&mut magic)
+        .with_context(|| format!("read {}: no GGUF file and no dump is so short", args.file.display()))?;
     if magic == *b"PK\x03\x04" {
         dump(&args.file, args.all)?
     } else {

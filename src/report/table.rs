@@ -73,18 +73,24 @@ fn overview(comparison: &Comparison) -> Vec<String> {
 
 fn worst_of_kinds(comparison: &Comparison, width: u16) -> Vec<String> {
     let kinds = comparison.kinds();
-    let head = ["tensor", "op", "layers", "cosine", "rel L2", "max abs", "vs limit", "worst at"];
+    let fails = kinds.iter().any(|row| row.failures > 0);
+    let mut head = vec!["tensor", "op", "layers", "cosine", "rel L2", "max abs", "vs limit"];
+    let mut right = vec![2, 3, 4, 5, 6];
+    if fails {
+        right.push(head.len());
+        head.push("fail");
+    }
+    head.push("worst at");
     let rows = kinds.iter().take(ROWS).map(|row| {
         let start = [row.kind.to_owned(), row.op.to_owned(), row.layers.to_string()];
         let mut cells: Vec<String> = start.into_iter().chain(numbers(row.worst)).collect();
-        let mut at = format!("{}{}", words::place(row.worst), detail(row.worst));
-        if row.failures > 0 && row.tensors > 1 {
-            at += &format!(" ({} of {} fail)", count(row.failures as u64), count(row.tensors as u64));
+        if fails {
+            cells.push(format!("{}/{}", row.failures, row.tensors));
         }
-        cells.push(at);
+        cells.push(format!("{}{}", words::place(row.worst), detail(row.worst)));
         cells
     });
-    let table = grid(&head, &[2, 3, 4, 5, 6], rows, width);
+    let table = grid(&head, &right, rows, width);
     let more = kinds.len().saturating_sub(ROWS);
     iter::once(table).chain((more > 0).then(|| format!("  (+{} more, --all)", count(more as u64)))).collect()
 }
@@ -195,15 +201,17 @@ mini   qwen35 2 layers
 
 first difference: attn_output-1 (blk.1, MUL_MAT, step 0): relative L2 0.31, limit 1e-03; inherited by 5 later tensors
 
-  tensor       op        layers       cosine   rel L2  max abs    vs limit  worst at
-  Kcur         ROPE           1                                    missing  blk.1 step 0
-  Vcur                        1                                      extra  blk.1 step 0
-  Qcur         ROPE           1                                      shape  blk.1 step 0: reference [2,4], actual [4,2]
-  norm         NORM           1          NaN      NaN      NaN  non-finite  blk.1 step 0 [1,1]: reference 0, actual NaN
-  l_out        ADD            3       0.8575  6.0e-01  3.0e+00  differ 600  blk.50 step 0 [1,1] (1 of 3 fail)
-  attn_output  MUL_MAT        1  1 - 4.5e-02  3.1e-01  1.5e+00  differ 310  blk.1 step 0 [1,1]
-  attn_norm    RMS_NORM       1            1        0        0           0  blk.0 step 0 [0,0]
-  view         VIEW           1                                    skipped  blk.1 step 0: a view
+  tensor       op        layers       cosine   rel L2  max abs    vs limit  fail  worst at
+  Kcur         ROPE           1                                    missing   1/1  blk.1 step 0
+  Vcur                        1                                      extra   1/1  blk.1 step 0
+  Qcur         ROPE           1                                      shape   1/1  blk.1 step 0: reference [2,4], actual
+                                                                                  [4,2]
+  norm         NORM           1          NaN      NaN      NaN  non-finite   1/1  blk.1 step 0 [1,1]: reference 0,
+                                                                                  actual NaN
+  l_out        ADD            3       0.8575  6.0e-01  3.0e+00  differ 600   1/3  blk.50 step 0 [1,1]
+  attn_output  MUL_MAT        1  1 - 4.5e-02  3.1e-01  1.5e+00  differ 310   1/1  blk.1 step 0 [1,1]
+  attn_norm    RMS_NORM       1            1        0        0           0   0/1  blk.0 step 0 [0,0]
+  view         VIEW           1                                    skipped   0/1  blk.1 step 0: a view
 
   by layer (worst share of limit)   0 ▂██ 50
   logits   argmax 1 = 1, margin 0.50; top-10 3/3; cosine 1
