@@ -22,6 +22,8 @@ pub mod engine;
 
 pub mod compare;
 
+pub mod replay;
+
 pub mod harness;
 
 pub mod report;

@@ -15,10 +15,10 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("synth", &["tensor", "quant", "gguf", "ops", "model"]),
     ("engine", &["tensor", "ops", "model"]),
     ("compare", &["tensor"]),
-    ("replay", &["tensor", "ops", "dump", "compare", "gguf"]),
+    ("replay", &["tensor", "quant", "ops", "dump", "compare", "gguf"]),
     ("harness", &["tensor", "gguf", "dump", "model", "synth", "engine", "compare", "replay"]),
     ("question", &["tensor", "ops", "dump", "model", "compare"]),
-    ("report", &["tensor", "compare", "harness", "question"]),
+    ("report", &["tensor", "compare", "replay", "harness", "question"]),
     (
         "cli",
         &[

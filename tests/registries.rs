@@ -27,6 +27,10 @@ fn is_headed_by_an_operator(source: &str) -> bool {
     first.len() > 1 && first.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_')
 }
 
+fn implements_oracle(source: &str) -> bool {
+    source.lines().any(|line| line.starts_with("impl Oracle for "))
+}
+
 fn has_args_and_run(source: &str) -> bool {
     source.contains("struct Args") && source.contains("fn run(")
 }
@@ -43,6 +47,11 @@ fn registries() -> Vec<Registry> {
             folder: "ops",
             table: lockstep::ops::OPS.iter().map(|(name, _)| stem(name)).collect(),
             looks_like_member: is_headed_by_an_operator,
+        },
+        Registry {
+            folder: "ops/exact",
+            table: lockstep::ops::exact::ORACLES.iter().map(|(name, _)| stem(name)).collect(),
+            looks_like_member: implements_oracle,
         },
         Registry {
             folder: "report",
@@ -134,12 +143,15 @@ fn read(path: &Path) -> String {
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// The sources of a folder by stem; a folder inside is one source, all files together.
+/// The sources of a folder by stem; a folder inside is one source, all files together, or a registry of its own.
 fn files(folder: &Path) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     for entry in fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(folder)).unwrap() {
         let path = entry.unwrap().path();
         let stem = path.file_stem().unwrap().to_str().unwrap().to_owned();
+        if registries().iter().any(|registry| folder.join(&stem) == Path::new("src").join(registry.folder)) {
+            continue;
+        }
         let source = if path.is_dir() {
             files(&folder.join(&stem)).into_values().collect::<Vec<_>>().join("\n")
         } else {
@@ -178,6 +190,7 @@ fn a_file_that_is_not_in_the_table_is_found() {
         ("quant", "pub(super) struct New;\nimpl Format for New {\n}"),
         ("report", "pub(super) struct New;\nimpl Format for New {\n}"),
         ("ops", "//! NEW_OP: `y = x`\npub fn new_op() {}"),
+        ("ops/exact", "pub(super) struct New;\nimpl Oracle for New {\n}"),
         ("cli", "pub(super) struct Args {}\npub(super) fn run(args: Args) -> Result<ExitCode> {}"),
     ] {
         let found = planted(folder, |_, files| add(files, "new", source));
@@ -244,6 +257,7 @@ fn helpers_are_told_apart() {
     for (folder, expected) in [
         ("quant", &["two_bit"][..]),
         ("ops", &["real"]),
+        ("ops/exact", &["operand", "rounding"]),
         ("report", &["words"]),
         ("cli", &["cache", "progress"]),
     ] {
@@ -260,6 +274,7 @@ fn every_registry_has_a_recipe() {
     for heading in [
         "## Add a block format",
         "## Add an operator",
+        "## Add an oracle",
         "## Add a report format",
         "## Add a subcommand",
         "## Add a preset",

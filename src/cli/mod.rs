@@ -9,6 +9,7 @@ mod cache;
 mod check;
 mod inspect;
 mod progress;
+mod replay;
 mod run;
 mod slice;
 mod synth;
@@ -57,6 +58,8 @@ macro_rules! commands {
 commands! {
     /// Run an engine against a dump and compare every named tensor
     Check check
+    /// Compare what llama.cpp computed with exact arithmetic, node by node, for any architecture
+    Replay replay
     /// Run the engine alone: logits, greedy continuation, a dump of every named tensor
     Run run
     /// Show what a GGUF file or a dump holds

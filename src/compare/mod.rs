@@ -3,6 +3,7 @@
 //! Nothing passes by not being compared: every tensor ends with a [`Verdict`], a comparison of nothing
 //! is not a pass, and every judgement is written `err <= limit`, so that NaN fails.
 
+mod budget;
 mod comparison;
 mod error;
 mod limit;
@@ -13,6 +14,7 @@ mod summary;
 mod sums;
 mod verdict;
 
+pub use budget::{BUDGET_FACTOR, U, budget};
 pub use comparison::{Comparison, FirstDifference, KindRow, LayerWorst, StepWorst, worst};
 pub use error::CompareError;
 pub use limit::{CUMULATIVE_RELATIVE_L2, Limit};

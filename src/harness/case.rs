@@ -18,7 +18,7 @@ use serde::Deserialize;
 
 use super::HarnessError;
 use crate::gguf::sha256;
-use crate::synth::{PRESETS, Progress, TYPES, preset, write_model};
+use crate::synth::{PRESETS, Progress, TYPES, preset, unfold, write_model};
 use crate::tensor::GgmlType;
 
 /// The file that makes a folder a case.
@@ -131,6 +131,22 @@ impl Case {
             return Err(HarnessError::Recipe { preset, seed: *seed, got, expected });
         }
         Ok(path)
+    }
+}
+
+impl Case {
+    /// The unfolded twin of the case's model, which the dumps were made from, made in `folder` unless it is there.
+    ///
+    /// # Errors
+    /// As [`Case::build_model`].
+    pub fn build_twin(&self, folder: &Path, progress: Progress<'_>) -> Result<PathBuf, HarnessError> {
+        let model = self.build_model(folder, &mut |_, _| {})?;
+        let twin = model.with_extension("unfolded.gguf");
+        // A twin names the model it was made from, and appears only when it is complete.
+        if !twin.is_file() {
+            unfold(&model, &twin, progress)?;
+        }
+        Ok(twin)
     }
 }
 

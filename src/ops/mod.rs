@@ -6,6 +6,7 @@
 //!
 //! Adding an operator: a file here, its `mod` line and one line in [`OPS`].
 
+pub mod exact;
 mod fwht;
 mod gated_delta_net;
 mod get_rows;

@@ -39,6 +39,11 @@ impl<'a> Rows<'a> {
         Ok(Rows { format: format(ty)?, data, row_bytes, n_in, n_out })
     }
 
+    /// The type that the rows are stored in.
+    pub fn ty(&self) -> GgmlType {
+        self.format.ty()
+    }
+
     /// Decodes row `n` into `row`, which holds `n_in` values.
     ///
     /// # Panics
@@ -46,6 +51,12 @@ impl<'a> Rows<'a> {
     pub fn decode_row(&self, n: usize, row: &mut [f32]) {
         assert!(n < self.n_out && row.len() == self.n_in, "row {n} of {}, {} values", self.n_out, row.len());
         self.format.decode(&self.data[n * self.row_bytes..][..self.row_bytes], row);
+    }
+}
+
+impl std::fmt::Debug for Rows<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} rows of {} {}", self.n_out, self.n_in, self.ty())
     }
 }
 

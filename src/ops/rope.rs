@@ -63,6 +63,11 @@ impl Rope {
         }
     }
 
+    /// The angle of pair `i` at a position, in radians.
+    pub fn angle(&self, i: usize, position: &[i64; 4]) -> f64 {
+        position[self.channel(i)] as f64 * self.freq_base.powf(-2.0 * i as f64 / self.n_dims as f64)
+    }
+
     /// Rotates `x` `[n_tokens, n_head, head_dim]` in place; `positions[t]` holds the four channels of token t.
     ///
     /// # Panics
@@ -74,8 +79,7 @@ impl Rope {
         for (mut token, position) in x.outer_iter_mut().zip(positions) {
             let angles: Vec<(T, T)> = (0..half)
                 .map(|i| {
-                    let frequency = self.freq_base.powf(-2.0 * i as f64 / self.n_dims as f64);
-                    let angle = position[self.channel(i)] as f64 * frequency;
+                    let angle = self.angle(i, position);
                     (T::from_f64(angle.cos()), T::from_f64(angle.sin()))
                 })
                 .collect();

@@ -93,12 +93,12 @@ fn check_sizes(ty: GgmlType, bytes: usize, elements: usize) -> Result<(), QuantE
 }
 
 /// The largest absolute value, as ggml's quantisers find it (NaN is passed over).
-fn amax(values: &[f32]) -> f32 {
+pub(crate) fn amax(values: &[f32]) -> f32 {
     values.iter().fold(0.0, |largest, v| if v.abs() > largest { v.abs() } else { largest })
 }
 
 /// `1 / d`, or 0 for a block of zeros.
-fn inverse_or_zero(d: f32) -> f32 {
+pub(crate) fn inverse_or_zero(d: f32) -> f32 {
     if d > 0.0 { 1.0 / d } else { 0.0 }
 }
 

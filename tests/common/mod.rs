@@ -11,8 +11,8 @@ pub use dump_copy::{Copy, Payload, Written, bytes, floats};
 pub use edit::{Edit, fold_key, hparam_key};
 pub use keep::{Keep, Tensor, assert_same, relative_l2, run, ubatch};
 pub use program::{
-    Built, MICRO_NODES, MICRO_PROMPT, MINI_PROMPT, MINI_TOKEN, Outcome, Reference, case_folder, check_files,
-    check_in_process, lockstep,
+    Built, MICRO_NODES, MICRO_PROMPT, MINI_PROMPT, MINI_TOKEN, Outcome, Reference, cache, case_folder,
+    check_files, check_in_process, lockstep,
 };
 
 use std::path::PathBuf;

@@ -59,7 +59,7 @@ pub fn case_folder(case: &str) -> PathBuf {
 }
 
 /// Where models are kept between tests, apart from the user's own.
-fn cache() -> PathBuf {
+pub fn cache() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join("lockstep-cache")
 }
 

@@ -2,12 +2,14 @@
 
 mod markup;
 mod number;
+mod replay;
 mod sentence;
 mod sparkline;
 
 #[cfg(test)]
 pub(super) mod example;
 
+pub use replay::{replay_line, replay_table};
 pub use sentence::{first_difference, summary_line};
 
 pub(super) use markup::escape;

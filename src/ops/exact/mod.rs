@@ -1,0 +1,191 @@
+//! The f64 oracles: one per ggml operator, evaluated on the reference's own inputs.
+//!
+//! An oracle gives, for each element of the result, its exact value (in f64) and its *terms*: the sum of the absolute
+//! values of what was added to make it. An error is judged as a share of the terms, so that cancellation is not blamed on
+//! whoever computed the sum. Each file says what terms means for its operators, and how many additions an element takes.
+//!
+//! Adding an oracle: a file here that implements [`Oracle`], its `mod` line and one line in [`ORACLES`].
+
+mod elementwise;
+mod gated_delta_net;
+mod get_rows;
+mod moves;
+mod mul_mat;
+mod norm;
+mod operand;
+mod rope;
+mod rounding;
+mod set_rows;
+mod soft_max;
+mod ssm_conv;
+mod unary;
+
+pub use operand::{Data, Operand};
+pub use rounding::{UnknownRounding, round_activation};
+
+use thiserror::Error;
+
+/// A node to evaluate: its operator with parameters, the extents of its result, and its sources.
+#[derive(Clone, Copy, Debug)]
+pub struct Invocation<'a> {
+    /// ggml's name of the operator.
+    pub op: &'a str,
+    /// Which unary or gated operator.
+    pub variant: Option<&'a str>,
+    /// `op_params` as int32, trailing zeros removed.
+    pub params: &'a [i32],
+    /// Extents of the result, dimension 0 fastest.
+    pub ne: [u64; 4],
+    /// The sources in order; an empty slot is none.
+    pub sources: &'a [Option<Operand<'a>>],
+}
+
+/// The exact result of a node.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Exact {
+    /// The values, packed, dimension 0 fastest.
+    pub values: Vec<f64>,
+    /// The terms of each value; all zero for an operator that only moves values.
+    pub terms: Vec<f64>,
+    /// How many numbers an element adds up: the n of its budget.
+    pub additions: f64,
+}
+
+/// Why an oracle could not evaluate a node.
+#[derive(Error, Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum OracleError {
+    /// No oracle knows the operator.
+    #[error("operator {op} not known")]
+    Unknown {
+        /// The operator, with its variant.
+        op: String,
+    },
+    /// A source is not there.
+    #[error("{op} needs source {index}, the node has none")]
+    NoSource {
+        /// The operator.
+        op: String,
+        /// Which source.
+        index: usize,
+    },
+    /// A source or the result has extents that the operator cannot have.
+    #[error("{op}: {what}")]
+    Shape {
+        /// The operator.
+        op: String,
+        /// What does not fit.
+        what: String,
+    },
+    /// A parameter has a value that this oracle does not evaluate.
+    #[error("{op} with {what} not known")]
+    Parameter {
+        /// The operator.
+        op: String,
+        /// The parameter and its value.
+        what: String,
+    },
+}
+
+/// Evaluates the nodes of one or more operators.
+pub trait Oracle: Sync {
+    /// The ggml operators (`ggml_op_name`) that it knows.
+    fn ops(&self) -> &'static [&'static str];
+
+    /// Evaluates a node.
+    ///
+    /// # Errors
+    /// If the node is not one that ggml could have made, or has parameters that this oracle does not know.
+    fn exact(&self, node: &Invocation<'_>) -> Result<Exact, OracleError>;
+}
+
+/// The files here and their oracles; `tests/registries.rs` compares this table with the folder.
+pub const ORACLES: &[(&str, &dyn Oracle)] = &[
+    ("elementwise", &elementwise::Elementwise),
+    ("gated_delta_net", &gated_delta_net::GatedDeltaNet),
+    ("get_rows", &get_rows::GetRows),
+    ("moves", &moves::Moves),
+    ("mul_mat", &mul_mat::MulMat),
+    ("norm", &norm::Norm),
+    ("rope", &rope::RopeOracle),
+    ("set_rows", &set_rows::SetRows),
+    ("soft_max", &soft_max::SoftMax),
+    ("ssm_conv", &ssm_conv::SsmConv),
+    ("unary", &unary::Unary),
+];
+
+/// Evaluates a node with the oracle of its operator.
+///
+/// # Errors
+/// [`OracleError::Unknown`] if there is none; else as [`Oracle::exact`].
+pub fn exact(node: &Invocation<'_>) -> Result<Exact, OracleError> {
+    match ORACLES.iter().find(|(_, oracle)| oracle.ops().contains(&node.op)) {
+        Some((_, oracle)) => oracle.exact(node),
+        None => Err(node.unknown()),
+    }
+}
+
+impl<'a> Invocation<'a> {
+    /// Source `index`.
+    fn source(&self, index: usize) -> Result<&'a Operand<'a>, OracleError> {
+        self.sources
+            .get(index)
+            .and_then(Option::as_ref)
+            .ok_or_else(|| OracleError::NoSource { op: self.op.to_owned(), index })
+    }
+
+    /// Parameter `index` as an integer; 0 beyond the end, as trailing zeros are removed.
+    fn int(&self, index: usize) -> i32 {
+        self.params.get(index).copied().unwrap_or(0)
+    }
+
+    /// Parameter `index` as the float whose bits it holds.
+    fn float(&self, index: usize) -> f64 {
+        f32::from_bits(self.int(index) as u32).into()
+    }
+
+    /// Number of elements of the result.
+    fn elements(&self) -> usize {
+        self.ne.iter().product::<u64>() as usize
+    }
+
+    /// The error for extents that do not fit.
+    fn shape(&self, what: impl Into<String>) -> OracleError {
+        OracleError::Shape { op: self.op.to_owned(), what: what.into() }
+    }
+
+    /// Fails with `what` unless it holds.
+    fn require(&self, holds: bool, what: &str) -> Result<(), OracleError> {
+        if holds { Ok(()) } else { Err(self.shape(what)) }
+    }
+
+    /// The error for a parameter that is not evaluated.
+    fn parameter(&self, what: impl Into<String>) -> OracleError {
+        OracleError::Parameter { op: self.op.to_owned(), what: what.into() }
+    }
+
+    fn unknown(&self) -> OracleError {
+        let variant = self.variant.map(|variant| format!(" {variant}")).unwrap_or_default();
+        OracleError::Unknown { op: format!("{}{variant}", self.op) }
+    }
+}
+
+impl Exact {
+    /// A result made element by element: value and terms of each.
+    fn collect(additions: f64, elements: impl Iterator<Item = (f64, f64)>) -> Exact {
+        let (values, terms) = elements.unzip();
+        Exact { values, terms, additions }
+    }
+
+    /// Values that were moved and not computed.
+    fn moved(values: Vec<f64>) -> Exact {
+        Exact { terms: vec![0.0; values.len()], values, additions: 0.0 }
+    }
+}
+
+/// Walks the indices of a tensor, dimension 0 fastest.
+fn indices(ne: [u64; 4]) -> impl Iterator<Item = [usize; 4]> {
+    let [n0, n1, n2, n3] = ne.map(|n| n as usize);
+    let rows = (0..n3).flat_map(move |i3| (0..n2).flat_map(move |i2| (0..n1).map(move |i1| (i1, i2, i3))));
+    rows.flat_map(move |(i1, i2, i3)| (0..n0).map(move |i0| [i0, i1, i2, i3]))
+}

@@ -1,0 +1,95 @@
+//! What the caches hold at each point of a run.
+
+use std::collections::HashMap;
+
+use crate::dump::{Dump, Leaf, LeafKind, Node, Origin};
+use crate::ops::exact::Exact;
+use crate::quant;
+use crate::tensor::{GgmlType, Layout, gather};
+
+/// The content of each cache leaf; none once a write to it could not be followed.
+pub(super) struct Caches<'a> {
+    contents: HashMap<u32, Option<Vec<u8>>>,
+    dump: &'a Dump,
+}
+
+impl<'a> Caches<'a> {
+    /// All caches cleared, as llama.cpp does when it makes a context (`ggml_backend_buffer_clear` in llama-kv-cache.cpp and
+    /// llama-memory-recurrent.cpp).
+    pub(super) fn new(dump: &'a Dump) -> Caches<'a> {
+        let caches = dump.leaves().iter().filter(|leaf| leaf.kind == LeafKind::Cache);
+        let contents = caches.map(|leaf| (leaf.id, bytes_of(leaf).map(|n| vec![0; n]))).collect();
+        Caches { contents, dump }
+    }
+
+    /// The packed bytes of a view of a cache, or of a whole one; none if its content is not known.
+    pub(super) fn read(&self, leaf: u32, layout: &Layout, offset: u64, ty: GgmlType) -> Option<Vec<u8>> {
+        let content = self.contents.get(&leaf)?.as_ref()?;
+        gather(content, layout, offset, ty.block_bytes()).ok()
+    }
+
+    /// Follows a node that writes into a cache: the values that the dump holds, else what was moved exactly.
+    pub(super) fn write(&mut self, node: &Node, held: Option<&[u8]>, exact: Option<&Exact>) {
+        let Some(view) = &node.view_of else { return };
+        let Origin::Leaf(leaf) = view.root else { return };
+        let Some(content) = self.contents.get_mut(&leaf) else { return };
+        let moved = || {
+            let exact =
+                exact.filter(|exact| exact.additions == 0.0 || exact.values.iter().all(|&v| v == 0.0))?;
+            let values: Vec<f32> = exact.values.iter().map(|&v| v as f32).collect();
+            quant::encode(node.ty, &values).ok()
+        };
+        let bytes = held.map(<[u8]>::to_vec).or_else(moved);
+        let written = match (bytes, content.as_mut()) {
+            (Some(bytes), Some(content)) => {
+                scatter(&bytes, content, &node.layout(), view.offset, node.ty.block_bytes())
+            }
+            _ => None,
+        };
+        if written.is_none() {
+            *content = None;
+        }
+    }
+
+    /// The leaf with this number, if it is a cache.
+    pub(super) fn leaf(&self, id: u32) -> Option<&'a Leaf> {
+        self.dump.leaf(id).filter(|leaf| leaf.kind == LeafKind::Cache)
+    }
+}
+
+/// Bytes that a cache spans; none if that overflows or it is made of blocks.
+fn bytes_of(leaf: &Leaf) -> Option<usize> {
+    let bytes = leaf.nb[3].checked_mul(leaf.ne[3])?;
+    usize::try_from(bytes).ok().filter(|_| leaf.ty.block_elements() == 1)
+}
+
+/// Writes packed elements to where a view of `content` has them; none if one lies outside.
+fn scatter(packed: &[u8], content: &mut [u8], layout: &Layout, offset: u64, element: usize) -> Option<()> {
+    let Layout { ne, nb } = *layout;
+    let mut elements = packed.chunks_exact(element);
+    for i3 in 0..ne[3] {
+        for i2 in 0..ne[2] {
+            for i1 in 0..ne[1] {
+                for i0 in 0..ne[0] {
+                    let at = offset + i3 * nb[3] + i2 * nb[2] + i1 * nb[1] + i0 * nb[0];
+                    content.get_mut(at as usize..)?.get_mut(..element)?.copy_from_slice(elements.next()?);
+                }
+            }
+        }
+    }
+    Some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scattering_undoes_gathering() {
+        let mut content = [0u8; 6];
+        let transposed = Layout { ne: [2, 3, 1, 1], nb: [3, 1, 6, 6] };
+        scatter(&[0, 3, 1, 4, 2, 5], &mut content, &transposed, 0, 1).unwrap();
+        assert_eq!(content, [0, 1, 2, 3, 4, 5]);
+        assert_eq!(scatter(&[0; 6], &mut content, &transposed, 1, 1), None);
+    }
+}

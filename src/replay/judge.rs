@@ -1,0 +1,141 @@
+//! One node: what the reference computed against the exact result.
+
+use crate::compare::{U, budget};
+use crate::dump::Node;
+use crate::ops::exact::Exact;
+use crate::quant;
+use crate::tensor::{GgmlType, Layout, TensorId, gather};
+
+/// How a node ended.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Outcome {
+    /// Every element is within its budget.
+    Within,
+    /// An element is not.
+    Over,
+    /// An element of the reference is not finite where the exact one is, or the other way round.
+    NonFinite,
+    /// It could not be evaluated, for this reason.
+    Skipped(String),
+}
+
+/// What replaying one node gave.
+#[derive(Clone, PartialEq, Debug)]
+pub struct NodeResult {
+    /// Which tensor.
+    pub id: TensorId,
+    /// Its operator, with the variant: `UNARY SILU`.
+    pub op: String,
+    /// The types of its first two sources.
+    pub types: String,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// Largest error over terms, in units of u = 2^-24; infinite for an error without terms.
+    pub scaled_error: f64,
+    /// Largest share of the budget that an element uses; infinite for an error without a budget.
+    pub share: f64,
+    /// Flat index of the element with that share.
+    pub worst_index: u64,
+    /// The reference's value there.
+    pub reference: f64,
+    /// The exact value there.
+    pub exact: f64,
+}
+
+/// What a result is about: the tensor that is shown, and the operator that computed it.
+pub(super) struct About {
+    pub(super) id: TensorId,
+    pub(super) op: String,
+    pub(super) types: String,
+    pub(super) ty: GgmlType,
+}
+
+/// The part of a node's exact result that a view of it shows.
+pub(super) fn select(exact: &Exact, node: &Node, view: &Node) -> Result<Exact, String> {
+    let element = node.ty.block_bytes() as u64;
+    let offset = view.view_of.as_ref().map_or(0, |view| view.offset);
+    let pick = |values: &[f64]| {
+        let bytes: &[u8] = bytemuck::cast_slice(values);
+        // The same strides in elements of f64.
+        let widen = |bytes: u64| bytes / element * size_of::<f64>() as u64;
+        let layout = Layout { ne: view.ne, nb: view.nb.map(widen) };
+        let picked = gather(bytes, &layout, widen(offset), size_of::<f64>()).map_err(|e| e.to_string())?;
+        Ok::<_, String>(picked.as_chunks::<8>().0.iter().map(|b| f64::from_ne_bytes(*b)).collect())
+    };
+    Ok(Exact { values: pick(&exact.values)?, terms: pick(&exact.terms)?, additions: exact.additions })
+}
+
+/// A node that could not be evaluated.
+pub(super) fn skipped(about: About, reason: String) -> NodeResult {
+    NodeResult {
+        id: about.id,
+        op: about.op,
+        types: about.types,
+        outcome: Outcome::Skipped(reason),
+        scaled_error: 0.0,
+        share: 0.0,
+        worst_index: 0,
+        reference: 0.0,
+        exact: 0.0,
+    }
+}
+
+/// Compares the values that the dump holds with the exact ones.
+pub(super) fn judge(about: About, held: &[u8], exact: &Exact) -> NodeResult {
+    let ty = about.ty;
+    let mut reference = vec![0.0; exact.values.len()];
+    let is_float = matches!(ty, GgmlType::F32 | GgmlType::F16 | GgmlType::BF16);
+    let decoded = quant::decode(ty, held, &mut reference);
+    match decoded {
+        Ok(()) if is_float => {}
+        _ => return skipped(about, format!("a result of type {ty} is not evaluated")),
+    }
+    let mut result = NodeResult { outcome: Outcome::Within, ..skipped(about, String::new()) };
+    for (i, ((&reference, &value), &terms)) in
+        reference.iter().zip(&exact.values).zip(&exact.terms).enumerate()
+    {
+        let reference = f64::from(reference);
+        let value = if exact.additions == 0.0 { stored(ty, value) } else { value };
+        if reference.is_finite() != value.is_finite() || reference.is_nan() != value.is_nan() {
+            let at =
+                NodeResult { worst_index: i as u64, reference, exact: value, share: f64::INFINITY, ..result };
+            return NodeResult { outcome: Outcome::NonFinite, scaled_error: f64::INFINITY, ..at };
+        }
+        if reference == value || (reference.is_nan() && value.is_nan()) {
+            continue;
+        }
+        let error = (reference - value).abs();
+        result.scaled_error = largest(result.scaled_error, error / terms / U);
+        let share = largest(0.0, error / budget(terms, exact.additions));
+        if share > result.share {
+            result = NodeResult { share, worst_index: i as u64, reference, exact: value, ..result };
+        }
+    }
+    if !(0.0..=1.0).contains(&result.share) {
+        result.outcome = Outcome::Over;
+    }
+    result
+}
+
+/// The larger one, infinite if the new value is NaN.
+fn largest(so_far: f64, value: f64) -> f64 {
+    let value = if value.is_nan() { f64::INFINITY } else { value };
+    if value > so_far { value } else { so_far }
+}
+
+/// A moved value as it is stored in the result's type.
+fn stored(ty: GgmlType, value: f64) -> f64 {
+    match ty {
+        GgmlType::F16 => half::f16::from_f64(value).to_f64(),
+        GgmlType::BF16 => half::bf16::from_f64(value).to_f64(),
+        _ => value,
+    }
+}
+
+/// A node's operator, with its variant.
+pub(super) fn op_of(node: &Node) -> String {
+    match &node.variant {
+        Some(variant) => format!("{} {variant}", node.op),
+        None => node.op.clone(),
+    }
+}

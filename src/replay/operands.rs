@@ -1,0 +1,123 @@
+//! The sources of a node: from the dump, from the model's file, from a cache.
+
+use super::caches::Caches;
+use crate::dump::{Dump, DumpError, LeafKind, Node, Origin};
+use crate::gguf::Gguf;
+use crate::ops::Rows;
+use crate::ops::exact::{Data, Operand};
+use crate::quant;
+use crate::tensor::{GgmlType, Layout};
+
+/// Where the sources come from.
+pub(super) struct Operands<'a> {
+    pub(super) gguf: &'a Gguf,
+    pub(super) dump: &'a Dump,
+}
+
+type Found<T> = Result<T, String>;
+
+impl<'a> Operands<'a> {
+    /// All sources of a node, or why one of them is not to be had.
+    pub(super) fn of(
+        &self,
+        node: &Node,
+        caches: &Caches<'_>,
+    ) -> Result<Found<Vec<Option<Operand<'a>>>>, DumpError> {
+        let mut sources = Vec::with_capacity(node.sources.len());
+        for (index, source) in node.sources.iter().enumerate() {
+            // The second source of a copy is where it goes, not what is copied.
+            let is_target = matches!(node.op.as_str(), "CPY") && index == 1;
+            let operand = match source {
+                None => None,
+                Some(_) if is_target => None,
+                Some(source) => match self.find(source.from, &source.name, caches)? {
+                    Ok(operand) => Some(operand),
+                    Err(reason) => return Ok(Err(reason)),
+                },
+            };
+            sources.push(operand);
+        }
+        Ok(Ok(sources))
+    }
+
+    /// The types of the first two sources, `q8_0 x f32`, by which results are grouped.
+    pub(super) fn types(&self, node: &Node) -> String {
+        let name = |index: usize| {
+            let source = node.sources.get(index)?.as_ref()?;
+            let ty = match source.from {
+                Origin::Node(id) => self.dump.node(id)?.ty,
+                Origin::Leaf(id) => self.dump.leaf(id)?.ty,
+            };
+            Some(ty.name())
+        };
+        [name(0), name(1)].into_iter().flatten().collect::<Vec<_>>().join(" x ")
+    }
+
+    fn find(&self, from: Origin, name: &str, caches: &Caches<'_>) -> Result<Found<Operand<'a>>, DumpError> {
+        match from {
+            Origin::Node(id) => match self.dump.node(id) {
+                None => Ok(Err(format!("a source is not in the graph: {name}"))),
+                Some(node) => match self.dump.bytes(node)? {
+                    Some(bytes) => Ok(plain(node.ty, node.ne, &bytes, name)),
+                    None => Ok(self.view_of_cache(node, caches)),
+                },
+            },
+            Origin::Leaf(id) => match self.dump.leaf(id) {
+                None => Ok(Err(format!("a source is not in the graph: {name}"))),
+                Some(leaf) => match leaf.kind {
+                    LeafKind::Weight => Ok(self.weight(name)),
+                    LeafKind::Cache => {
+                        let bytes = caches.read(id, &Layout { ne: leaf.ne, nb: leaf.nb }, 0, leaf.ty);
+                        Ok(known(bytes, name).and_then(|bytes| plain(leaf.ty, leaf.ne, &bytes, name)))
+                    }
+                    LeafKind::Input => match self.dump.leaf_bytes(leaf)? {
+                        Some(bytes) => Ok(plain(leaf.ty, leaf.ne, &bytes, name)),
+                        None => Ok(Err(format!("an input is not in the dump: {name}"))),
+                    },
+                },
+            },
+        }
+    }
+
+    fn view_of_cache(&self, node: &Node, caches: &Caches<'_>) -> Found<Operand<'a>> {
+        let name = &node.name;
+        let missing = || format!("a source is not in the dump: {name}");
+        let view = node.view_of.as_ref().filter(|_| node.is_pure_view()).ok_or_else(missing)?;
+        let Origin::Leaf(leaf) = view.root else { return Err(missing()) };
+        caches.leaf(leaf).ok_or_else(missing)?;
+        let bytes = known(caches.read(leaf, &node.layout(), view.offset, node.ty), &view.name)?;
+        plain(node.ty, node.ne, &bytes, name)
+    }
+
+    fn weight(&self, name: &str) -> Found<Operand<'a>> {
+        let tensor = self.gguf.tensor(name).ok_or_else(|| format!("a weight is not in the model: {name}"))?;
+        let [n_in, n1, n2, n3] = tensor.info.ne;
+        let rows = Rows::new(tensor.info.ty, tensor.data, n_in as usize, (n1 * n2 * n3) as usize);
+        Ok(Operand {
+            ne: tensor.info.ne,
+            data: Data::Weight(rows.map_err(|e| format!("a weight cannot be decoded: {name}, {e}"))?),
+        })
+    }
+}
+
+fn known(bytes: Option<Vec<u8>>, name: &str) -> Found<Vec<u8>> {
+    bytes.ok_or_else(|| format!("a cache is not known, as a node that writes it is not in the dump: {name}"))
+}
+
+/// Packed bytes of a plain type.
+fn plain<'a>(ty: GgmlType, ne: [u64; 4], bytes: &[u8], name: &str) -> Found<Operand<'a>> {
+    let data = match ty {
+        GgmlType::I32 => {
+            Data::Int(bytes.as_chunks::<4>().0.iter().map(|b| i32::from_le_bytes(*b).into()).collect())
+        }
+        GgmlType::I64 => Data::Int(bytes.as_chunks::<8>().0.iter().map(|b| i64::from_le_bytes(*b)).collect()),
+        GgmlType::F32 | GgmlType::F16 | GgmlType::BF16 => {
+            let mut values = vec![0.0; bytes.len() / ty.block_bytes()];
+            quant::decode(ty, bytes, &mut values)
+                .map_err(|e| format!("a source cannot be decoded: {name}, {e}"))?;
+            Data::Float(values)
+        }
+        _ => return Err(format!("a source of type {ty} is not evaluated: {name}")),
+    };
+    Ok(Operand { ne, data })
+}
