@@ -255,7 +255,20 @@ fn a_file_that_is_not_compiled_is_found() {
 #[test]
 fn helpers_are_told_apart() {
     for (folder, expected) in [
-        ("quant", &["two_bit"][..]),
+        (
+            "quant",
+            &[
+                "blocks",
+                "e2m1",
+                "five_bit",
+                "lattice",
+                "six_bit_scales",
+                "super_block",
+                "tables",
+                "trits",
+                "two_bit",
+            ][..],
+        ),
         ("ops", &["real"]),
         ("ops/exact", &["operand", "rounding"]),
         ("report", &["words"]),

@@ -1,7 +1,7 @@
 //! BF16: the upper half of an f32, little endian, block of one element. Encoding rounds to nearest even and keeps
 //! NaN quiet (`ggml_compute_fp32_to_bf16`).
 
-use super::Format;
+use super::{Encoder, Format};
 use crate::tensor::GgmlType;
 use half::bf16;
 
@@ -24,10 +24,14 @@ impl Format for Bf16 {
         }
     }
 
-    fn encode(&self, values: &[f32], blocks: &mut [u8]) {
-        for (value, bytes) in values.iter().zip(blocks.as_chunks_mut::<2>().0) {
-            *bytes = bf16::from_f32(*value).to_le_bytes();
-        }
+    fn encoder(&self) -> Option<Encoder> {
+        Some(encode)
+    }
+}
+
+fn encode(values: &[f32], blocks: &mut [u8]) {
+    for (value, bytes) in values.iter().zip(blocks.as_chunks_mut::<2>().0) {
+        *bytes = bf16::from_f32(*value).to_le_bytes();
     }
 }
 
@@ -41,7 +45,7 @@ mod tests {
         assert_eq!(round_to_bf16(257.0), 256.0);
         assert_eq!(round_to_bf16(259.0), 260.0);
         let mut blocks = [0; 2];
-        Bf16.encode(&[f32::NAN], &mut blocks);
+        encode(&[f32::NAN], &mut blocks);
         assert!(bf16::from_le_bytes(blocks).is_nan());
     }
 }

@@ -1,6 +1,6 @@
 //! F16: IEEE 754 half precision, little endian, block of one element. Encoding rounds to nearest even.
 
-use super::Format;
+use super::{Encoder, Format};
 use crate::tensor::GgmlType;
 use half::f16;
 
@@ -18,10 +18,14 @@ impl Format for F16 {
         }
     }
 
-    fn encode(&self, values: &[f32], blocks: &mut [u8]) {
-        for (value, bytes) in values.iter().zip(blocks.as_chunks_mut::<2>().0) {
-            *bytes = f16::from_f32(*value).to_le_bytes();
-        }
+    fn encoder(&self) -> Option<Encoder> {
+        Some(encode)
+    }
+}
+
+fn encode(values: &[f32], blocks: &mut [u8]) {
+    for (value, bytes) in values.iter().zip(blocks.as_chunks_mut::<2>().0) {
+        *bytes = f16::from_f32(*value).to_le_bytes();
     }
 }
 
@@ -33,7 +37,7 @@ mod tests {
     fn rounds_to_even() {
         // 2049 and 2051 lie halfway between halves (spacing 2)
         let mut blocks = [0; 4];
-        F16.encode(&[2049.0, 2051.0], &mut blocks);
+        encode(&[2049.0, 2051.0], &mut blocks);
         let mut back = [0.0; 2];
         F16.decode(&blocks, &mut back);
         assert_eq!(back, [2048.0, 2052.0]);

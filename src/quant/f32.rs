@@ -1,6 +1,6 @@
 //! F32: plain little-endian IEEE 754 single precision, block of one element.
 
-use super::Format;
+use super::{Encoder, Format};
 use crate::tensor::GgmlType;
 
 /// The format of `f32` tensors.
@@ -17,10 +17,14 @@ impl Format for F32 {
         }
     }
 
-    fn encode(&self, values: &[f32], blocks: &mut [u8]) {
-        for (value, bytes) in values.iter().zip(blocks.as_chunks_mut::<4>().0) {
-            *bytes = value.to_le_bytes();
-        }
+    fn encoder(&self) -> Option<Encoder> {
+        Some(encode)
+    }
+}
+
+fn encode(values: &[f32], blocks: &mut [u8]) {
+    for (value, bytes) in values.iter().zip(blocks.as_chunks_mut::<4>().0) {
+        *bytes = value.to_le_bytes();
     }
 }
 
@@ -32,7 +36,7 @@ mod tests {
     fn keeps_every_bit() {
         let values = [1.0f32, -0.0, f32::MIN_POSITIVE / 2.0];
         let mut blocks = [0; 12];
-        F32.encode(&values, &mut blocks);
+        encode(&values, &mut blocks);
         let mut back = [9.0f32; 3];
         F32.decode(&blocks, &mut back);
         assert_eq!(back.map(f32::to_bits), values.map(f32::to_bits));

@@ -7,12 +7,46 @@ use thiserror::Error;
 use crate::tensor::GgmlType;
 
 mod bf16;
+mod blocks;
+mod e2m1;
 mod f16;
 mod f32;
+mod f64;
+mod five_bit;
+mod iq1_m;
+mod iq1_s;
+mod iq2_s;
+mod iq2_xs;
+mod iq2_xxs;
+mod iq3_s;
+mod iq3_xxs;
+mod iq4_nl;
+mod iq4_xs;
+mod lattice;
+mod mxfp4;
+mod nvfp4;
 mod pq2_0;
 mod ptq1_0;
+mod q1_0;
 mod q2_0;
+mod q2_k;
+mod q3_k;
+mod q4_0;
+mod q4_1;
+mod q4_k;
+mod q5_0;
+mod q5_1;
+mod q5_k;
+mod q6_k;
 mod q8_0;
+mod q8_1;
+mod q8_k;
+mod six_bit_scales;
+mod super_block;
+mod tables;
+mod tq1_0;
+mod tq2_0;
+mod trits;
 mod two_bit;
 
 pub use bf16::round_to_bf16;
@@ -25,20 +59,61 @@ pub trait Format: Sync {
     /// Decodes whole blocks: `values.len()` is `blocks.len() / block_bytes * block_elements`.
     fn decode(&self, blocks: &[u8], values: &mut [f32]);
 
-    /// Encodes whole blocks with ggml's reference rule: sizes as for [`Format::decode`].
-    fn encode(&self, values: &[f32], blocks: &mut [u8]);
+    /// Encodes whole blocks, sizes as for [`Format::decode`]; `None` if this crate never writes the format.
+    fn encoder(&self) -> Option<Encoder> {
+        None
+    }
 }
 
+/// Encodes values into whole blocks. The file of the format says by which rule.
+pub type Encoder = fn(&[f32], &mut [u8]);
+
 /// Every format, in order of id. `tests/registries.rs` compares this table with the folder.
-pub const FORMATS: &[&dyn Format] =
-    &[&f32::F32, &f16::F16, &q8_0::Q8_0, &bf16::Bf16, &q2_0::Q2_0, &pq2_0::Pq2_0, &ptq1_0::Ptq1_0];
+pub const FORMATS: &[&dyn Format] = &[
+    &f32::F32,
+    &f16::F16,
+    &q4_0::Q4_0,
+    &q4_1::Q4_1,
+    &q5_0::Q5_0,
+    &q5_1::Q5_1,
+    &q8_0::Q8_0,
+    &q8_1::Q8_1,
+    &q2_k::Q2K,
+    &q3_k::Q3K,
+    &q4_k::Q4K,
+    &q5_k::Q5K,
+    &q6_k::Q6K,
+    &q8_k::Q8K,
+    &iq2_xxs::Iq2Xxs,
+    &iq2_xs::Iq2Xs,
+    &iq3_xxs::Iq3Xxs,
+    &iq1_s::Iq1S,
+    &iq4_nl::Iq4Nl,
+    &iq3_s::Iq3S,
+    &iq2_s::Iq2S,
+    &iq4_xs::Iq4Xs,
+    &f64::F64,
+    &iq1_m::Iq1M,
+    &bf16::Bf16,
+    &tq1_0::Tq1_0,
+    &tq2_0::Tq2_0,
+    &mxfp4::Mxfp4,
+    &nvfp4::Nvfp4,
+    &q1_0::Q1_0,
+    &q2_0::Q2_0,
+    &pq2_0::Pq2_0,
+    &ptq1_0::Ptq1_0,
+];
 
 /// Why a row could not be decoded or encoded.
 #[derive(Error, Clone, PartialEq, Eq, Debug)]
 pub enum QuantError {
-    /// There is no format for the type (yet).
+    /// There is no format for the type: it does not hold weights.
     #[error("no decoder for type {0}; known types: {known}", known = known_names())]
     Unknown(GgmlType),
+    /// The format is only read.
+    #[error("no encoder for type {0}; types with one: {encodable}", encodable = encodable_names())]
+    NoEncoder(GgmlType),
     /// The sizes of blocks and values do not belong together.
     #[error("{ty} data of {bytes} bytes does not hold {elements} elements")]
     Size {
@@ -53,6 +128,11 @@ pub enum QuantError {
 
 fn known_names() -> String {
     FORMATS.iter().map(|f| f.ty().name()).collect::<Vec<_>>().join(", ")
+}
+
+fn encodable_names() -> String {
+    let encodable = FORMATS.iter().filter(|f| f.encoder().is_some());
+    encodable.map(|f| f.ty().name()).collect::<Vec<_>>().join(", ")
 }
 
 /// The format that stores `ty`.
@@ -73,15 +153,16 @@ pub fn decode(ty: GgmlType, blocks: &[u8], values: &mut [f32]) -> Result<(), Qua
     Ok(())
 }
 
-/// Encodes `values` as type `ty` with ggml's reference rule.
+/// Encodes `values` as type `ty`.
 ///
 /// # Errors
-/// If the type is unknown or `values` does not consist of whole blocks.
+/// If the type is unknown or has no encoder, or `values` does not consist of whole blocks.
 pub fn encode(ty: GgmlType, values: &[f32]) -> Result<Vec<u8>, QuantError> {
     let bytes = ty.row_bytes(values.len() as u64).and_then(|b| usize::try_from(b).ok());
     let bytes = bytes.ok_or(QuantError::Size { ty, bytes: 0, elements: values.len() })?;
     let mut blocks = vec![0; bytes];
-    format(ty)?.encode(values, &mut blocks);
+    let encode = format(ty)?.encoder().ok_or(QuantError::NoEncoder(ty))?;
+    encode(values, &mut blocks);
     Ok(blocks)
 }
 
@@ -113,10 +194,21 @@ mod tests {
         let short = decode(GgmlType::PQ2_0, &[0; 33], &mut values);
         assert_eq!(short, Err(QuantError::Size { ty: GgmlType::PQ2_0, bytes: 33, elements: 128 }));
         assert!(matches!(encode(GgmlType::Q8_0, &[0.0; 31]), Err(QuantError::Size { .. })));
-        assert_eq!(
-            decode(GgmlType::Q4_K, &[0; 144], &mut [0.0; 256]),
-            Err(QuantError::Unknown(GgmlType::Q4_K))
-        );
+        assert_eq!(decode(GgmlType::I32, &[0; 8], &mut [0.0; 2]), Err(QuantError::Unknown(GgmlType::I32)));
+    }
+
+    #[test]
+    fn every_type_but_the_integers_has_a_format() {
+        use GgmlType::{I8, I16, I32, I64};
+        let weights = GgmlType::ALL.iter().filter(|ty| ![I8, I16, I32, I64].contains(ty));
+        assert!(FORMATS.iter().map(|format| format.ty()).eq(weights.copied()));
+    }
+
+    #[test]
+    fn a_format_that_is_only_read_says_so() {
+        assert_eq!(encode(GgmlType::Q8_K, &[0.0; 256]), Err(QuantError::NoEncoder(GgmlType::Q8_K)));
+        let message = QuantError::NoEncoder(GgmlType::Q8_K).to_string();
+        assert!(message.starts_with("no encoder for type q8_K; types with one: f32, f16, q4_0"), "{message}");
     }
 
     /// Ternary values with one scale per 128: what the folded models hold.

@@ -2,7 +2,7 @@
 //!
 //! Layout and code: `two_bit`, with `qs[16]`.
 
-use super::{Format, two_bit};
+use super::{Encoder, Format, two_bit};
 use crate::tensor::GgmlType;
 
 const TYPE: GgmlType = GgmlType::Q2_0;
@@ -20,7 +20,7 @@ impl Format for Q2_0 {
         two_bit::decode(TYPE, blocks, values);
     }
 
-    fn encode(&self, values: &[f32], blocks: &mut [u8]) {
-        two_bit::encode(TYPE, values, blocks);
+    fn encoder(&self) -> Option<Encoder> {
+        Some(|values, blocks| two_bit::encode(TYPE, values, blocks))
     }
 }

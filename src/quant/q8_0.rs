@@ -7,13 +7,21 @@
 //! `w = qs * d`. Encoding: `d = amax / 127`; the quotient uses the f32 inverse of d, before it is rounded to f16
 //! (`quantize_row_q8_0_ref`).
 
-use super::{Format, amax, inverse_or_zero};
+use bytemuck::{Pod, Zeroable};
+
+use super::blocks::{self, half, to_half};
+use super::{Encoder, Format, amax, inverse_or_zero};
 use crate::tensor::GgmlType;
-use half::f16;
 
 const GROUP: usize = GgmlType::Q8_0.block_elements();
-const BLOCK_BYTES: usize = GgmlType::Q8_0.block_bytes();
-const _: () = assert!(BLOCK_BYTES == 2 + GROUP);
+const _: () = assert!(size_of::<Block>() == GgmlType::Q8_0.block_bytes());
+
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+struct Block {
+    d: [u8; 2],
+    qs: [i8; GROUP],
+}
 
 /// The format of `q8_0` tensors.
 pub(super) struct Q8_0;
@@ -24,24 +32,21 @@ impl Format for Q8_0 {
     }
 
     fn decode(&self, blocks: &[u8], values: &mut [f32]) {
-        for (block, group) in blocks.chunks_exact(BLOCK_BYTES).zip(values.chunks_exact_mut(GROUP)) {
-            let d = f16::from_le_bytes([block[0], block[1]]).to_f32();
-            for (value, &q) in group.iter_mut().zip(&block[2..]) {
-                *value = f32::from(q as i8) * d;
-            }
-        }
+        blocks::decode(blocks, values, |block: &Block, group: &mut [f32; GROUP]| {
+            let d = half(block.d);
+            *group = block.qs.map(|q| f32::from(q) * d);
+        });
     }
 
-    fn encode(&self, values: &[f32], blocks: &mut [u8]) {
-        for (group, block) in values.chunks_exact(GROUP).zip(blocks.chunks_exact_mut(BLOCK_BYTES)) {
-            let d = amax(group) / 127.0;
-            let inverse = inverse_or_zero(d);
-            block[..2].copy_from_slice(&f16::from_f32(d).to_le_bytes());
-            for (value, q) in group.iter().zip(&mut block[2..]) {
-                *q = (value * inverse).round() as i8 as u8;
-            }
-        }
+    fn encoder(&self) -> Option<Encoder> {
+        Some(|values, blocks| blocks::encode(values, blocks, encode))
     }
+}
+
+fn encode(group: &[f32; GROUP]) -> Block {
+    let d = amax(group) / 127.0;
+    let inverse = inverse_or_zero(d);
+    Block { d: to_half(d), qs: group.map(|value| (value * inverse).round() as i8) }
 }
 
 #[cfg(test)]
@@ -52,12 +57,11 @@ mod tests {
     fn the_largest_value_becomes_127() {
         let mut values = [0.0; GROUP];
         values[..3].copy_from_slice(&[254.0, -254.0, 3.0]);
-        let mut block = [0; BLOCK_BYTES];
-        Q8_0.encode(&values, &mut block);
+        let block = encode(&values);
         // d = 2: 3 / 2 = 1.5 rounds away from zero
-        assert_eq!(block[2..6], [127, 129, 2, 0]);
+        assert_eq!(block.qs[..4], [127, -127, 2, 0]);
         let mut back = [9.0; GROUP];
-        Q8_0.decode(&block, &mut back);
+        Q8_0.decode(bytemuck::bytes_of(&block), &mut back);
         assert_eq!(back[..4], [254.0, -254.0, 4.0, 0.0]);
     }
 }

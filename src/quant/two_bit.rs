@@ -5,11 +5,13 @@
 //! offset 0   f16 d
 //! offset 2   qs[GROUP / 4]   element j: bits 2(j % 4) of qs[j / 4]
 //! ```
-//! `w = (code - 1) * d`: codes 0, 1, 2, 3 stand for -d, 0, d, 2d.
+//! `w = (code - 1) * d`: codes 0, 1, 2, 3 stand for -d, 0, d, 2d. The zero has the sign of d.
 
+use half::f16;
+
+use super::blocks::half;
 use super::{amax, inverse_or_zero};
 use crate::tensor::GgmlType;
-use half::f16;
 
 /// Decodes whole blocks of type `ty`.
 pub(super) fn decode(ty: GgmlType, blocks: &[u8], values: &mut [f32]) {
@@ -29,8 +31,8 @@ pub(super) fn encode(ty: GgmlType, values: &[f32], blocks: &mut [u8]) {
 
 /// Decodes one block of `2 + values.len() / 4` bytes.
 fn decode_block(block: &[u8], values: &mut [f32]) {
-    let d = f16::from_le_bytes([block[0], block[1]]).to_f32();
-    let levels = [-d, 0.0, d, 2.0 * d];
+    let d = half([block[0], block[1]]);
+    let levels = [-1.0, 0.0, 1.0, 2.0].map(|level: f32| level * d);
     for (four, &codes) in values.as_chunks_mut::<4>().0.iter_mut().zip(&block[2..]) {
         for (j, value) in four.iter_mut().enumerate() {
             *value = levels[usize::from(codes >> (2 * j) & 3)];
@@ -70,6 +72,15 @@ mod tests {
             assert_eq!(values[..6], [-0.5, 0.0, 0.5, 1.0, 0.0, 0.0]);
             assert!(values[4..].iter().all(|&v| v == 0.0));
         }
+    }
+
+    #[test]
+    fn a_negative_scale_gives_a_negative_zero() {
+        let mut block = [0x55; 18];
+        block[..2].copy_from_slice(&f16::from_f32(-0.5).to_le_bytes());
+        let mut values = [9.0; 64];
+        decode(GgmlType::Q2_0, &block, &mut values);
+        assert!(values.iter().all(|v| v.to_bits() == (-0.0f32).to_bits()));
     }
 
     #[test]

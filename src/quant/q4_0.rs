@@ -1,0 +1,75 @@
+//! Q4_0: four bits around zero, 4.5 bits per weight. Groups of 32 in 18 bytes.
+//!
+//! ```text
+//! offset 0   f16 d
+//! offset 2   qs[16]   element j: low nibble of qs[j]; element 16 + j: its high nibble
+//! ```
+//! `w = (code - 8) * d`. Encoding: the value of largest magnitude becomes code 0, so d has the opposite sign of it; codes
+//! truncate `x / d + 8.5`, with the f32 inverse of d, before it is rounded to f16 (`quantize_row_q4_0_ref`).
+
+use bytemuck::{Pod, Zeroable};
+
+use super::blocks::{self, half, nibble, pack_nibbles, to_half};
+use super::{Encoder, Format};
+use crate::tensor::GgmlType;
+
+const GROUP: usize = GgmlType::Q4_0.block_elements();
+const _: () = assert!(size_of::<Block>() == GgmlType::Q4_0.block_bytes());
+
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+struct Block {
+    d: [u8; 2],
+    qs: [u8; GROUP / 2],
+}
+
+/// The format of `q4_0` tensors.
+pub(super) struct Q4_0;
+
+impl Format for Q4_0 {
+    fn ty(&self) -> GgmlType {
+        GgmlType::Q4_0
+    }
+
+    fn decode(&self, blocks: &[u8], values: &mut [f32]) {
+        blocks::decode(blocks, values, |block: &Block, group: &mut [f32; GROUP]| {
+            let d = half(block.d);
+            for (j, value) in group.iter_mut().enumerate() {
+                *value = (f32::from(nibble(&block.qs, j)) - 8.0) * d;
+            }
+        });
+    }
+
+    fn encoder(&self) -> Option<Encoder> {
+        Some(|values, blocks| blocks::encode(values, blocks, encode))
+    }
+}
+
+fn encode(group: &[f32; GROUP]) -> Block {
+    let extreme = group.iter().fold(0.0f32, |extreme, v| if v.abs() > extreme.abs() { *v } else { extreme });
+    let d = extreme / -8.0;
+    let inverse = if d == 0.0 { 0.0 } else { 1.0 / d };
+    let codes = group.map(|value| ((value * inverse + 8.5) as u8).min(15));
+    let mut block = Block { d: to_half(d), qs: [0; GROUP / 2] };
+    pack_nibbles(&codes, &mut block.qs);
+    block
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_extreme_value_becomes_code_0() {
+        let mut values = [0.0; GROUP];
+        values[0] = 16.0; // d = -2
+        values[1] = -16.0; // 8 + 8, more than there is
+        values[17] = -3.0; // 1.5 + 8.5 = 10
+        let block = encode(&values);
+        assert_eq!((half(block.d), block.qs[0], block.qs[1]), (-2.0, 0x80, 0xaf));
+        let mut back = [9.0; GROUP];
+        Q4_0.decode(bytemuck::bytes_of(&block), &mut back);
+        assert_eq!((back[0], back[1], back[17]), (16.0, -14.0, -4.0));
+        assert_eq!(back[2].to_bits(), (-0.0f32).to_bits());
+    }
+}
