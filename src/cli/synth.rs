@@ -19,7 +19,8 @@ Examples:
   lockstep synth micro-bonsai --seed 7 --type ptq1_0 --out micro.gguf
 
 The same preset, seed and type give the same bytes on every machine. pq2_0 and ptq1_0 are folded
-(prism.hadamard.*) and hold the same ternary weights; f32 is their unfolded twin, which llama.cpp can run.")]
+(prism.hadamard.*) and hold the same ternary weights; f32 is their unfolded twin, which llama.cpp can run, and the
+other types are that twin quantised.")]
 pub(super) struct Args {
     /// The shape of the model: micro-bonsai (4 layers) or mini-bonsai (64 layers)
     #[arg(value_parser = PossibleValuesParser::new(PRESETS.iter().map(|p| p.name)))]

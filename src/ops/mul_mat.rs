@@ -60,6 +60,22 @@ impl std::fmt::Debug for Rows<'_> {
     }
 }
 
+impl Rows<'_> {
+    /// The minimum of each element of row `n`, if the format adds one ([`Format::minima`]).
+    ///
+    /// # Panics
+    /// As [`Rows::decode_row`].
+    pub fn minima_of_row(&self, n: usize, minima: &mut [f32]) -> bool {
+        assert!(
+            n < self.n_out && minima.len() == self.n_in,
+            "row {n} of {}, {} values",
+            self.n_out,
+            minima.len()
+        );
+        self.format.minima(&self.data[n * self.row_bytes..][..self.row_bytes], minima)
+    }
+}
+
 /// Partial sums of a dot product; enough for the compiler to keep two vector registers busy.
 const LANES: usize = 16;
 

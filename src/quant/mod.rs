@@ -59,6 +59,12 @@ pub trait Format: Sync {
     /// Decodes whole blocks: `values.len()` is `blocks.len() / block_bytes * block_elements`.
     fn decode(&self, blocks: &[u8], values: &mut [f32]);
 
+    /// For a format whose values are `scale * code + min`: the min of each element, as a product adds it up apart from the
+    /// codes. False, and nothing written, for a format without one.
+    fn minima(&self, _blocks: &[u8], _minima: &mut [f32]) -> bool {
+        false
+    }
+
     /// Encodes whole blocks, sizes as for [`Format::decode`]; `None` if this crate never writes the format.
     fn encoder(&self) -> Option<Encoder> {
         None
@@ -179,7 +185,7 @@ pub(crate) fn amax(values: &[f32]) -> f32 {
 }
 
 /// `1 / d`, or 0 for a block of zeros.
-pub(crate) fn inverse_or_zero(d: f32) -> f32 {
+fn inverse_or_zero(d: f32) -> f32 {
     if d > 0.0 { 1.0 / d } else { 0.0 }
 }
 

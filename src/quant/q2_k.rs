@@ -43,6 +43,14 @@ impl Format for Q2K {
             }
         });
     }
+
+    fn minima(&self, blocks: &[u8], minima: &mut [f32]) -> bool {
+        blocks::decode(blocks, minima, |block: &Block, group: &mut [f32; GROUP]| {
+            let mins = block.scales.map(|byte| half(block.dmin) * f32::from(byte >> 4));
+            group.iter_mut().enumerate().for_each(|(e, min)| *min = -mins[e / 16]);
+        });
+        true
+    }
 }
 
 #[cfg(test)]

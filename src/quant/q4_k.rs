@@ -64,6 +64,14 @@ impl Format for Q4K {
         });
     }
 
+    fn minima(&self, blocks: &[u8], minima: &mut [f32]) -> bool {
+        blocks::decode(blocks, minima, |block: &Block, group: &mut [f32; GROUP]| {
+            let steps = block.steps();
+            group.iter_mut().enumerate().for_each(|(e, min)| *min = -steps[e / PART].1);
+        });
+        true
+    }
+
     fn encoder(&self) -> Option<Encoder> {
         Some(|values, blocks| blocks::encode(values, blocks, encode))
     }

@@ -42,6 +42,11 @@ impl Format for Q5_1 {
             }
         });
     }
+
+    fn minima(&self, blocks: &[u8], minima: &mut [f32]) -> bool {
+        blocks::decode(blocks, minima, |block: &Block, group: &mut [f32; GROUP]| group.fill(half(block.m)));
+        true
+    }
 }
 
 #[cfg(test)]

@@ -47,6 +47,17 @@ impl Format for Q5K {
             }
         });
     }
+
+    fn minima(&self, blocks: &[u8], minima: &mut [f32]) -> bool {
+        blocks::decode(blocks, minima, |block: &Block, group: &mut [f32; GROUP]| {
+            let (_, mins) = six_bit_scales::unpack(&block.scales);
+            group
+                .iter_mut()
+                .enumerate()
+                .for_each(|(e, min)| *min = -half(block.dmin) * f32::from(mins[e / 32]));
+        });
+        true
+    }
 }
 
 #[cfg(test)]

@@ -41,6 +41,12 @@ impl Format for Tq2_0 {
         });
     }
 
+    /// ggml adds up the codes 0, 1, 2 and takes the sum of the activation off apart (`ggml_vec_dot_tq2_0_q8_K`).
+    fn minima(&self, blocks: &[u8], minima: &mut [f32]) -> bool {
+        blocks::decode(blocks, minima, |block: &Block, group: &mut [f32; GROUP]| group.fill(-half(block.d)));
+        true
+    }
+
     fn encoder(&self) -> Option<Encoder> {
         Some(|values, blocks| blocks::encode(values, blocks, encode))
     }

@@ -115,7 +115,7 @@ fn plain<'a>(ty: GgmlType, ne: [u64; 4], bytes: &[u8], name: &str) -> Found<Oper
             let mut values = vec![0.0; bytes.len() / ty.block_bytes()];
             quant::decode(ty, bytes, &mut values)
                 .map_err(|e| format!("a source cannot be decoded: {name}, {e}"))?;
-            Data::Float(values)
+            if ty == GgmlType::F32 { Data::Float(values) } else { Data::Narrow(ty, values) }
         }
         _ => return Err(format!("a source of type {ty} is not evaluated: {name}")),
     };

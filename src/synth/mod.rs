@@ -1,5 +1,6 @@
 //! Making models: synthetic ones from a preset and a seed, the unfolded twin of a folded one, the first layers of one.
 
+mod convert;
 mod error;
 mod preset;
 mod rng;
@@ -8,6 +9,7 @@ mod unfold;
 mod weights;
 mod write;
 
+use convert::convert;
 pub use error::SynthError;
 pub use preset::{PRESETS, Preset, preset};
 pub use slice::slice;

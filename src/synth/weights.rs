@@ -35,6 +35,11 @@ pub(super) fn bare(name: &str) -> &str {
     name.rsplit_once('.').map_or(name, |(_, bare)| bare)
 }
 
+/// Whether a tensor is one of the large matrices, or the table.
+pub(super) fn is_ternary(name: &str, ne: &[u64]) -> bool {
+    ne.len() == 2 && !matches!(bare(name), "ssm_conv1d" | "ssm_alpha" | "ssm_beta")
+}
+
 /// One row of a ternary matrix.
 pub(super) fn ternary_row(name: &str, rng: &mut Rng, row: &mut [f32]) {
     let bare = bare(name);

@@ -4,14 +4,29 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use super::rng::Rng;
-use super::{Preset, Progress, SynthError, unfold, weights};
+use super::{Preset, Progress, SynthError, convert, unfold, weights};
 use crate::gguf::{GgufWriter, TensorInfo, Value};
 use crate::model::{FOLD_PREFIX, Hparams, LayerKind, expected_tensors};
 use crate::quant;
 use crate::tensor::GgmlType;
 
-/// The weight types that a model can be made in. The ternary ones are folded; f32 is the unfolded twin.
-pub const TYPES: &[GgmlType] = &[GgmlType::PQ2_0, GgmlType::PTQ1_0, GgmlType::F32];
+/// The weight types that a model can be made in. The ternary ones of the fork are folded; f32 is the unfolded twin, and the
+/// others are that twin with its matrices in the type.
+pub const TYPES: &[GgmlType] = &[
+    GgmlType::PQ2_0,
+    GgmlType::PTQ1_0,
+    GgmlType::F32,
+    GgmlType::F16,
+    GgmlType::BF16,
+    GgmlType::Q8_0,
+    GgmlType::Q6_K,
+    GgmlType::Q4_K,
+    GgmlType::Q4_0,
+    GgmlType::Q2_0,
+    GgmlType::Q1_0,
+    GgmlType::TQ2_0,
+    GgmlType::TQ1_0,
+];
 
 const ARCHITECTURE: &str = "qwen35";
 const RMS_EPS: f32 = 1e-6;
@@ -31,37 +46,29 @@ pub fn write_model(
     out: &Path,
     progress: Progress<'_>,
 ) -> Result<(), SynthError> {
+    if !TYPES.contains(&ty) {
+        return Err(SynthError::Type { got: ty });
+    }
     if ty == GgmlType::F32 {
-        // The process is in the name, so that no file of the user's is overwritten and removed.
-        let mut folded = out.as_os_str().to_owned();
-        folded.push(format!(".{}.folded", std::process::id()));
-        let folded = Path::new(&folded);
-        let result = write_model(preset, seed, GgmlType::PQ2_0, folded, &mut |_, _| {})
-            .and_then(|()| unfold(folded, out, progress));
-        // The folded model is a means only; whether it could be removed does not change the result.
-        let _ = std::fs::remove_file(folded);
-        return result;
+        return by_way_of(preset, seed, GgmlType::PQ2_0, out, |folded| unfold(folded, out, progress));
     }
     let Some(&(_, file_type)) = FILE_TYPE.iter().find(|(offered, _)| *offered == ty) else {
-        return Err(SynthError::Type { got: ty });
+        return by_way_of(preset, seed, GgmlType::F32, out, |twin| convert(twin, ty, out, progress));
     };
     let hparams = hparams(preset);
     let tensors = expected_tensors(&hparams, false);
     let mut writer = GgufWriter::new();
     write_metadata(&mut writer, preset, &hparams, seed, file_type)?;
-    let is_ternary = |name: &str, ne: &[u64]| {
-        ne.len() == 2 && !matches!(weights::bare(name), "ssm_conv1d" | "ssm_alpha" | "ssm_beta")
-    };
     let folded: Vec<String> = tensors
         .iter()
-        .filter(|t| is_ternary(&t.name, &t.ne) && t.name != "token_embd.weight")
+        .filter(|t| weights::is_ternary(&t.name, &t.ne) && t.name != "token_embd.weight")
         .map(|t| t.name.clone())
         .collect();
     writer.set(format!("{FOLD_PREFIX}weight_names"), folded)?;
     for tensor in &tensors {
         let stored = match weights::bare(&tensor.name) {
             "ssm_alpha" | "ssm_beta" => GgmlType::BF16,
-            _ if is_ternary(&tensor.name, &tensor.ne) => ty,
+            _ if weights::is_ternary(&tensor.name, &tensor.ne) => ty,
             _ => GgmlType::F32,
         };
         writer.tensor(tensor.name.as_str(), &tensor.ne, stored)?;
@@ -75,6 +82,24 @@ pub fn write_model(
         Ok(())
     })?;
     Ok(())
+}
+
+/// Makes a model of another type beside `out`, does something with it, and removes it.
+fn by_way_of(
+    preset: &Preset,
+    seed: u64,
+    ty: GgmlType,
+    out: &Path,
+    make: impl FnOnce(&Path) -> Result<(), SynthError>,
+) -> Result<(), SynthError> {
+    // The process is in the name, so that no file of the user's is overwritten and removed.
+    let mut means = out.as_os_str().to_owned();
+    means.push(format!(".{}.{ty}", std::process::id()));
+    let means = Path::new(&means);
+    let result = write_model(preset, seed, ty, means, &mut |_, _| {}).and_then(|()| make(means));
+    // It is a means only; whether it could be removed does not change the result.
+    let _ = std::fs::remove_file(means);
+    result
 }
 
 fn write_tensor(info: &TensorInfo, seed: u64, file: &mut dyn Write) -> io::Result<()> {

@@ -26,7 +26,9 @@ impl Oracle for GetRows {
             let row = (i3 % n3 * n2 + i2 % n2) * rows + id;
             match &table.data {
                 Data::Weight(weight) => weight.decode_row(row, &mut decoded),
-                Data::Float(all) => decoded.copy_from_slice(&all[row * width..][..width]),
+                Data::Float(all) | Data::Narrow(_, all) => {
+                    decoded.copy_from_slice(&all[row * width..][..width])
+                }
                 Data::Int(_) => return Err(node.shape("source 0 holds integers")),
             }
             values.extend(decoded.iter().map(|&v| f64::from(v)));

@@ -21,7 +21,7 @@ mod ssm_conv;
 mod unary;
 
 pub use operand::{Data, Operand};
-pub use rounding::{UnknownRounding, round_activation};
+pub use rounding::{Rounded, round_activation, vec_dot_type};
 
 use thiserror::Error;
 

@@ -1,12 +1,15 @@
 //! A source of a node: packed logical values, whatever the strides of the tensor were.
 
 use crate::ops::Rows;
+use crate::tensor::GgmlType;
 
 /// The values of a source.
 #[derive(Clone, Debug)]
 pub enum Data<'a> {
-    /// Floating-point values of any plain type, which f32 holds exactly.
+    /// Single-precision values.
     Float(Vec<f32>),
+    /// Values of f16 or bf16, which f32 holds exactly: a matrix of them takes its activations in that type.
+    Narrow(GgmlType, Vec<f32>),
     /// Integers: tokens, positions, row indices.
     Int(Vec<i64>),
     /// A weight, decoded row by row.
@@ -26,7 +29,7 @@ impl Operand<'_> {
     /// All values as f32; a weight is decoded whole, integers are none.
     pub fn floats(&self) -> Option<std::borrow::Cow<'_, [f32]>> {
         match &self.data {
-            Data::Float(values) => Some(values.into()),
+            Data::Float(values) | Data::Narrow(_, values) => Some(values.into()),
             Data::Int(_) => None,
             Data::Weight(rows) => {
                 let mut values = vec![0.0; rows.n_in * rows.n_out];
