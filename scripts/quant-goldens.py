@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
-"""Writes tests/goldens/quant/: blocks of every type that the PyPI package `gguf` (0.19.0) can read, and what it reads from
-them. tests/quant_goldens.rs decodes the same blocks.
+"""Writes tests/goldens/quant/: blocks of every type, and what is read from them by the PyPI package `gguf` (0.19.0), or, of
+types that the package does not read, by llama.cpp's ggml-quants.c. tests/quant_goldens.rs decodes the same blocks.
 
-usage: quant-goldens.py            write the files
-       quant-goldens.py --check    fail if a file differs
+usage: quant-goldens.py [--check] [--llama DIR]
+
+  --check       write nothing, fail if a file differs
+  --llama DIR   a source tree of llama.cpp (b11434), whose ggml-quants.c is compiled: writes the files of the types that the
+                package does not read, and fails if ggml and the package disagree on another
 
 <type>.bin, little endian. A unit is as many blocks as hold 256 elements.
 
@@ -12,7 +15,7 @@ usage: quant-goldens.py            write the files
     f32[whole][256]    the elements of the first units
     u32[sums]          CRC-32 of the f32 elements of each other unit, which keeps the files small
 
-<type>.encode.bin, of types that the package and we encode by the same rule:
+<type>.encode.bin, of types that we encode by ggml's rule:
 
     u32 units
     f32[units][256]    values
@@ -23,9 +26,13 @@ greatest, of both signs; all 256 of the types with scales of eight bits), units 
 has been read, and units with a NaN are left out, because the package does not say which NaN it means.
 """
 
+import argparse
+import ctypes
 import importlib.metadata
 import pathlib
+import subprocess
 import sys
+import tempfile
 import zlib
 from unittest import mock
 
@@ -43,43 +50,32 @@ ENCODED = 4
 
 EXTREMES = [0x0000, 0x8000, 0x0001, 0x83FF, 0x0400, 0x7BFF, 0xFBFF]
 HALVES = {  # offsets of the f16 scales in a block
-    T.Q4_0: [0], T.Q4_1: [0, 2], T.Q5_0: [0], T.Q5_1: [0, 2], T.Q8_0: [0],
-    T.Q2_K: [80, 82], T.Q3_K: [108], T.Q4_K: [0, 2], T.Q5_K: [0, 2], T.Q6_K: [208], T.TQ1_0: [52], T.TQ2_0: [64],
-    T.IQ2_XXS: [0], T.IQ2_XS: [0], T.IQ2_S: [0], T.IQ3_XXS: [0], T.IQ3_S: [0], T.IQ1_S: [0], T.IQ4_NL: [0], T.IQ4_XS: [0],
+    "Q4_0": [0], "Q4_1": [0, 2], "Q5_0": [0], "Q5_1": [0, 2], "Q8_0": [0],
+    "Q2_K": [80, 82], "Q3_K": [108], "Q4_K": [0, 2], "Q5_K": [0, 2], "Q6_K": [208], "TQ1_0": [52], "TQ2_0": [64],
+    "IQ2_XXS": [0], "IQ2_XS": [0], "IQ2_S": [0], "IQ3_XXS": [0], "IQ3_S": [0], "IQ1_S": [0], "IQ4_NL": [0], "IQ4_XS": [0],
+    "Q1_0": [0], "Q2_0": [0],
 }
-BYTES = {T.MXFP4: [0], T.NVFP4: [0, 1, 2, 3]}  # offsets of scales of eight bits
-PLAIN = [T.F32, T.F16, T.BF16]
-TYPES = [*PLAIN, *HALVES, *BYTES, T.IQ1_M]
-ENCODABLE = [T.F16, T.BF16, T.Q4_0, T.Q8_0, T.TQ1_0, T.TQ2_0]
+BYTES = {"MXFP4": [0], "NVFP4": [0, 1, 2, 3]}  # offsets of scales of eight bits
+PLAIN = ["F32", "F16", "BF16"]
+ONLY_GGML = {"Q8_K": 15, "Q1_0": 41, "Q2_0": 42}  # ids
+TYPES = [*PLAIN, *HALVES, *BYTES, "IQ1_M", "Q8_K"]
+ENCODABLE = ["F16", "BF16", "Q4_0", "Q8_0", "TQ1_0", "TQ2_0", "Q1_0", "Q2_0"]
+SIZES = {ty.name: sizes for ty, sizes in GGML_QUANT_SIZES.items()} | {"Q2_0": (64, 18)}
 
 
-def set_scales(ty, blocks, at):
-    """Puts extreme scales into `blocks` [n, type_size], which are blocks number `at` and on."""
-    for i, block in enumerate(blocks, at):
-        if ty in HALVES and i < len(EXTREMES) ** 2:
-            for k, offset in enumerate(HALVES[ty]):
-                # a second scale falls back by one with each round
-                bits = EXTREMES[(i + k * (i // len(EXTREMES))) % len(EXTREMES)]
-                block[offset : offset + 2] = [bits & 255, bits >> 8]
-        elif ty in BYTES:
-            for k, offset in enumerate(BYTES[ty]):
-                block[offset] = (i * len(BYTES[ty]) + k) % 256
-        elif ty == T.IQ1_M and i < len(EXTREMES):
-            for k in range(4):  # four bits in each of four words
-                block[49 + 2 * k] = block[49 + 2 * k] & 15 | (EXTREMES[i] >> (4 * k) & 15) << 4
+class Package:
+    """The gguf package. Notes which points of a type's lattice were read."""
 
-
-class Reader:
-    """Decodes units and notes which points of the type's lattice were read."""
-
-    def __init__(self, ty):
-        self.ty = ty
-        self.cls = quants._type_traits.get(ty)
+    def __init__(self, name):
+        self.ty = T[name]
+        self.cls = quants._type_traits.get(self.ty)
         if self.cls is not None:
             self.cls.init_grid()
-        self.unread = set(range(self.cls.grid_shape[0])) if self.cls is not None and self.cls.grid is not None else set()
+        has_grid = self.cls is not None and self.cls.grid is not None
+        self.unread = set(range(self.cls.grid_shape[0])) if has_grid else set()
 
     def read(self, blocks):
+        """The values of `blocks`, and whether a point was read for the first time."""
         points, take = set(), np.take_along_axis
 
         def noting(array, indices, axis):
@@ -93,24 +89,89 @@ class Reader:
         self.unread -= points
         return values, bool(new)
 
+    def write(self, values):
+        return quants.quantize(values, self.ty).tobytes()
 
-def decoding(ty):
-    rng = np.random.default_rng([SEED, int(ty)])
-    elements, size = GGML_QUANT_SIZES[ty]
-    per_unit, reader = UNIT // elements, Reader(ty)
-    wanted = WHOLE + (PLAIN_SUMS if ty in PLAIN else SUMS)
+
+class Ggml:
+    """llama.cpp's own functions."""
+
+    unread = ()
+
+    def __init__(self, library, name):
+        spelt = name.lower().replace("_k", "_K")
+        self.elements, self.size = SIZES[name]
+        self.dequantize = getattr(library, f"dequantize_row_{spelt}")
+        self.quantize = getattr(library, f"quantize_row_{spelt}_ref", None)
+
+    def read(self, blocks):
+        blocks = np.ascontiguousarray(blocks)
+        values = np.empty(blocks.size // self.size * self.elements, "<f4")
+        self.dequantize(blocks.ctypes.data_as(ctypes.c_void_p), values.ctypes.data_as(ctypes.c_void_p),
+                        ctypes.c_int64(values.size))
+        return values, False
+
+    def write(self, values):
+        blocks = np.empty(values.size // self.elements * self.size, np.uint8)
+        self.quantize(values.ctypes.data_as(ctypes.c_void_p), blocks.ctypes.data_as(ctypes.c_void_p),
+                      ctypes.c_int64(values.size))
+        return blocks.tobytes()
+
+
+def compile_ggml(tree, scratch):
+    """ggml-quants.c as a library, without products fused into sums. What it calls elsewhere in ggml is not called here."""
+    ggml = pathlib.Path(tree, "ggml")
+    out = pathlib.Path(scratch, "quants.so")
+    elsewhere = ["ggml_abort", "ggml_row_size", "ggml_type_name", "ggml_type_size"]
+    stubs = pathlib.Path(scratch, "stubs.c")
+    stubs.write_text("".join(f"void {name}(void) {{ __builtin_trap(); }}\n" for name in elsewhere))
+    command = ["cc", "-shared", "-fPIC", "-O2", "-ffp-contract=off", f"-I{ggml / 'include'}", f"-I{ggml / 'src'}"]
+    subprocess.run([*command, ggml / "src" / "ggml-quants.c", stubs, "-lm", "-o", out], check=True)
+    return ctypes.CDLL(str(out))
+
+
+def set_scales(name, blocks, at):
+    """Puts extreme scales into `blocks` [n, type_size], which are blocks number `at` and on."""
+    for i, block in enumerate(blocks, at):
+        if name in HALVES and i < len(EXTREMES) ** 2:
+            for k, offset in enumerate(HALVES[name]):
+                # a second scale falls back by one with each round
+                bits = EXTREMES[(i + k * (i // len(EXTREMES))) % len(EXTREMES)]
+                block[offset : offset + 2] = [bits & 255, bits >> 8]
+        elif name in BYTES:
+            for k, offset in enumerate(BYTES[name]):
+                block[offset] = (i * len(BYTES[name]) + k) % 256
+        elif name == "IQ1_M" and i < len(EXTREMES):
+            for k in range(4):  # four bits in each of four words
+                block[49 + 2 * k] = block[49 + 2 * k] & 15 | (EXTREMES[i] >> (4 * k) & 15) << 4
+
+
+def generator(name, *more):
+    return np.random.default_rng([SEED, ONLY_GGML[name] if name in ONLY_GGML else int(T[name]), *more])
+
+
+def decoding(name, reader, other):
+    """The file of a type. If there is an `other` reader, it must agree."""
+    rng = generator(name)
+    elements, size = SIZES[name]
+    per_unit = UNIT // elements
+    wanted = WHOLE + (PLAIN_SUMS if name in PLAIN else SUMS)
     units, values = [], []
     at = 0
     while len(units) < wanted or reader.unread:
         blocks = rng.integers(0, 256, (per_unit, size), dtype=np.uint8)
-        if ty in PLAIN:  # no infinities and NaN, since few units would be free of them
-            exponent = 0x7C if ty == T.F16 else 0x7F
+        if name in PLAIN:  # no infinities and NaN, since few units would be free of them
+            exponent = 0x7C if name == "F16" else 0x7F
             blocks[blocks[:, -1] & exponent == exponent, -1] ^= 0x40
         if len(units) >= WHOLE:
-            set_scales(ty, blocks, at)
+            set_scales(name, blocks, at)
             at += per_unit
         unit, new = reader.read(blocks)
-        if not np.isnan(unit).any() and (len(units) < wanted or new):
+        if np.isnan(unit).any():
+            continue
+        if other and other.read(blocks)[0].tobytes() != unit.tobytes():
+            sys.exit(f"{name}: gguf and ggml read different values from {blocks.tobytes().hex()}")
+        if len(units) < wanted or new:
             units.append(blocks.tobytes())
             values.append(unit.tobytes())
     sums = [zlib.crc32(unit) for unit in values[WHOLE:]]
@@ -119,34 +180,50 @@ def decoding(ty):
     ])
 
 
-def encoding(ty):
-    rng = np.random.default_rng([SEED, 1000 + int(ty)])
+def encoding(name, writer, other):
+    """The file of a type that is encoded. If there is an `other` writer, it must agree."""
+    rng = generator(name, 1)
     values = rng.standard_normal((ENCODED, UNIT)) * 10.0 ** rng.uniform(-3, 3, (ENCODED, 1))
     values[0] = rng.integers(-1, 2, UNIT) * 0.375  # ternary
     values[1] = rng.integers(-254, 255, UNIT) / 2  # ties
     values[1, :32] = 0
     values = values.astype("<f4")
-    blocks = quants.quantize(values, ty).view(np.uint8)
-    return np.array([ENCODED], "<u4").tobytes() + values.tobytes() + blocks.tobytes()
+    blocks = writer.write(values)
+    if other and other.write(values) != blocks:
+        sys.exit(f"{name}: gguf and ggml write different blocks")
+    return np.array([ENCODED], "<u4").tobytes() + values.tobytes() + blocks
 
 
 def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true")
+    parser.add_argument("--llama", metavar="DIR")
+    args = parser.parse_args()
     if (version := importlib.metadata.version("gguf")) != VERSION:
         sys.exit(f"gguf {version} is installed, {VERSION} is needed")
-    missing = [ty.name for ty in quants._type_traits if ty not in TYPES]
+    missing = [ty.name for ty in quants._type_traits if ty.name not in TYPES]
     if missing:
         sys.exit(f"the package knows types that this script does not: {', '.join(missing)}")
-    files = {f"{ty.name.lower()}.bin": decoding(ty) for ty in TYPES}
-    files |= {f"{ty.name.lower()}.encode.bin": encoding(ty) for ty in ENCODABLE}
+    with tempfile.TemporaryDirectory() as scratch:
+        library = compile_ggml(args.llama, scratch) if args.llama else None
+    files = {}
+    for name in TYPES:
+        ggml = Ggml(library, name) if library and name not in PLAIN else None
+        package = None if name in ONLY_GGML else Package(name)
+        if package or ggml:
+            files[f"{name.lower()}.bin"] = decoding(name, package or ggml, ggml)
+            if name in ENCODABLE:
+                files[f"{name.lower()}.encode.bin"] = encoding(name, package or ggml, ggml)
     differing = []
     for name, content in files.items():
         path = FOLDER / name
-        if "--check" not in sys.argv[1:]:
+        if not args.check:
             path.write_bytes(content)
         elif not path.exists() or path.read_bytes() != content:
             differing.append(name)
     if differing:
         sys.exit(f"differ: {', '.join(differing)}")
+    print(f"{len(files)} files{' equal' if args.check else ''}")
 
 
 main()
