@@ -6,12 +6,14 @@ usage: quant-tables.py            write the files
        quant-tables.py --check    fail if a file differs
 """
 
+import importlib.metadata
 import pathlib
 import sys
 import textwrap
 
 from gguf import quants
 
+VERSION = "0.19.0"
 FOLDER = pathlib.Path(__file__).resolve().parent.parent / "src" / "quant" / "tables"
 WIDTH = 110  # rustfmt fills lines
 
@@ -63,6 +65,8 @@ def nonlinear():
 
 
 def main():
+    if (version := importlib.metadata.version("gguf")) != VERSION:
+        sys.exit(f"gguf {version} is installed, {VERSION} is needed")
     files = {name: lattice(quant, users) for name, quant, users in LATTICES}
     files["iq4"] = nonlinear()
     differing = []

@@ -373,7 +373,7 @@ mod failures {
     #[test]
     fn nothing_is_left_of_a_model_with_a_weight_that_cannot_be_decoded() {
         let folder = tempfile::tempdir().unwrap();
-        let broken = Edit::of(&micro().path).zeros("blk.3.attn_k.weight", &[256, 64], GgmlType::Q4_K).write();
+        let broken = Edit::of(&micro().path).zeros("blk.3.attn_k.weight", &[256, 64], GgmlType::I32).write();
         let out = folder.path().join("twin.gguf");
         match unfold(&broken.path, &out, &mut |_, _| {}) {
             Err(SynthError::Gguf(GgufError::TensorData { name, .. })) => {

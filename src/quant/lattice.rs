@@ -1,4 +1,5 @@
-//! What the IQ1, IQ2 and IQ3 formats share: eight weights are one or two points of a lattice; IQ2 and IQ3 store signs apart.
+//! What the IQ1, IQ2 and IQ3 formats share: eight weights are one or two points of a lattice. IQ2 and IQ3 store
+//! signs apart.
 
 /// How far the coordinates of IQ1 lie off the levels -1, 0, 1 (`IQ1S_DELTA`, `IQ1M_DELTA`).
 pub(super) const SHIFT: f32 = 0.125;

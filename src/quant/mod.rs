@@ -219,8 +219,8 @@ mod tests {
 
     /// Ternary values with one scale per 128: what the folded models hold.
     fn ternary() -> impl Strategy<Value = Vec<f32>> {
-        (prop::collection::vec(-1i8..=1, 128), 1u16..0x7bff).prop_map(|(mut digits, bits)| {
-            digits[0] = 1; // the scale is found as the largest absolute value
+        (prop::collection::vec(-1i8..=1, 256), 1u16..0x7bff).prop_map(|(mut digits, bits)| {
+            (digits[0], digits[128]) = (1, 1); // the scale is found as the largest absolute value
             let d = half::f16::from_bits(bits).to_f32();
             digits.iter().map(|&digit| f32::from(digit) * d).collect()
         })
@@ -230,9 +230,10 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(64))]
         #[test]
         fn ternary_weights_are_kept_by_every_ternary_format(values in ternary()) {
-            for ty in [GgmlType::PQ2_0, GgmlType::PTQ1_0, GgmlType::Q2_0] {
+            use GgmlType::{PQ2_0, PTQ1_0, Q2_0, TQ1_0, TQ2_0};
+            for ty in [PQ2_0, PTQ1_0, Q2_0, TQ1_0, TQ2_0] {
                 let blocks = encode(ty, &values).unwrap();
-                let mut back = vec![0.0; 128];
+                let mut back = vec![0.0; 256];
                 decode(ty, &blocks, &mut back).unwrap();
                 // A group of 64 zeros has the scale 0 in Q2_0 and gives zeros of either sign.
                 prop_assert!(values.iter().zip(&back).all(|(x, y)| x == y), "{ty}");

@@ -45,9 +45,10 @@ impl Format for Nvfp4 {
 
     fn decode(&self, blocks: &[u8], values: &mut [f32]) {
         blocks::decode(blocks, values, |block: &Block, group: &mut [f32; GROUP]| {
+            let scales = block.d.map(half_scale);
             for (e, value) in group.iter_mut().enumerate() {
                 let code = nibble(&block.qs[e / PART], e % PART);
-                *value = e2m1::DOUBLED[usize::from(code)] * half_scale(block.d[e / PART]);
+                *value = e2m1::DOUBLED[usize::from(code)] * scales[e / PART];
             }
         });
     }

@@ -5,7 +5,8 @@
 //! offset 2   qs[16]   element j: low nibble of qs[j]; element 16 + j: its high nibble
 //! ```
 //! `w = (code - 8) * d`. Encoding: the value of largest magnitude becomes code 0, so d has the opposite sign of it; codes
-//! truncate `x / d + 8.5`, with the f32 inverse of d, before it is rounded to f16 (`quantize_row_q4_0_ref`).
+//! truncate `x / d + 8.5`, with the f32 inverse of d, before it is rounded to f16 (`quantize_row_q4_0_ref`). A ggml whose
+//! compiler fuses that product into the sum can choose the other code for a quotient at a boundary.
 
 use bytemuck::{Pod, Zeroable};
 

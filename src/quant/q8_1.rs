@@ -1,5 +1,5 @@
-//! Q8_1: signed bytes with their sum, 9 bits per element. Groups of 32 in 36 bytes. llama.cpp keeps activations in it, never
-//! weights.
+//! Q8_1: signed bytes with their sum, 9 bits per element. Groups of 32 in 36 bytes. llama.cpp keeps activations in it,
+//! never weights.
 //!
 //! ```text
 //! offset 0   f16 d

@@ -7,8 +7,8 @@
 //! offset 48   qh[4]    four trits a byte: elements 240 + h + 4 n, n = 0..3
 //! offset 52   f16 d
 //! ```
-//! The code of a byte is in `trits`. Encoding: d is the largest absolute value, and the quotient is taken by the f32 scale,
-//! before it is rounded to f16 (`quantize_row_tq1_0_ref`).
+//! The code of a byte is in `trits`. Encoding: d is the largest absolute value, and the quotient is taken by the f32
+//! scale, before it is rounded to f16 (`quantize_row_tq1_0_ref`).
 
 use bytemuck::{Pod, Zeroable};
 
