@@ -11,7 +11,7 @@ use common::{Edit, Keep, ModelFile, Tensor, assert_same, fold_key, hparam_key, m
 use lockstep::engine::{Conventions, Engine, cpu::CpuEngine};
 use lockstep::gguf::{Gguf, GgufError, Value, sha256};
 use lockstep::model::{FOLD_PREFIX, LayerKind, Model, ModelError};
-use lockstep::synth::{PRESETS, SynthError, UNFOLDED_FROM, preset, slice, unfold, write_model};
+use lockstep::synth::{PRESETS, SynthError, TYPES, UNFOLDED_FROM, preset, slice, unfold, write_model};
 use lockstep::tensor::GgmlType;
 
 const TOKENS: [u32; 3] = [7, 300, 12];
@@ -392,7 +392,7 @@ mod failures {
         for result in [
             slice(&absent, 1, &file.path, &mut |_, _| {}),
             unfold(&absent, &file.path, &mut |_, _| {}),
-            write_model(&PRESETS[0], 1, GgmlType::Q8_0, &file.path, &mut |_, _| {}),
+            write_model(&PRESETS[0], 1, GgmlType::Q5_0, &file.path, &mut |_, _| {}),
         ] {
             assert!(result.is_err());
             assert_eq!(fs::read(&file.path).unwrap(), b"old");
@@ -401,7 +401,7 @@ mod failures {
 
     #[test]
     fn types_that_are_not_offered_are_refused() {
-        for ty in [GgmlType::Q8_0, GgmlType::BF16, GgmlType::Q2_0] {
+        for ty in [GgmlType::Q5_0, GgmlType::Q3_K, GgmlType::I32] {
             let result = write_model(&PRESETS[0], 1, ty, &ModelFile::new().path, &mut |_, _| {});
             assert!(matches!(result, Err(SynthError::Type { got }) if got == ty), "{ty}");
         }
@@ -416,5 +416,25 @@ mod failures {
         assert!(is_refused(slice(&other.path, 1, &out.path, &mut |_, _| {})));
         assert!(is_refused(unfold(&other.path, &out.path, &mut |_, _| {})));
         assert!(!out.path.exists());
+    }
+}
+
+#[test]
+fn quantised_models_hold_their_type_or_the_fallback() {
+    for &ty in TYPES.iter().filter(|ty| !matches!(ty, GgmlType::PQ2_0 | GgmlType::PTQ1_0 | GgmlType::F32)) {
+        let file = synthetic("micro-bonsai", 1, ty);
+        let model = Model::open(&file.path).unwrap();
+        assert!(model.fold().is_none() && model.notes().is_empty(), "{ty}: {:?}", model.notes());
+        let stored = |name: &str| model.gguf().tensor(name).unwrap().info.ty;
+        // rows of 256 and 384: a block of 256 does not divide the second
+        let expected = if ty.block_elements() == 256 { GgmlType::Q8_0 } else { ty };
+        let types = ["blk.0.ffn_up.weight", "token_embd.weight", "blk.0.ssm_out.weight"].map(stored);
+        assert_eq!(types, [ty, ty, expected]);
+        assert_eq!(["blk.0.ssm_alpha.weight", "blk.0.attn_norm.weight"].map(stored), [GgmlType::F32; 2]);
+        assert_eq!(
+            fs::read_dir(file.path.parent().unwrap()).unwrap().count(),
+            1,
+            "{ty}: the model and nothing else"
+        );
     }
 }
