@@ -7,11 +7,12 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 use clap::{Args as ClapArgs, ValueEnum};
 
-use super::{DIFFERENCE, cache, progress};
+use super::subject::{Subject, SubjectArgs, Which};
+use super::{DIFFERENCE, progress};
 use crate::dump::Dump;
 use crate::engine::{Conventions, Engine, cpu::CpuEngine};
 use crate::gguf::{Temporary, sha256};
-use crate::harness::{self, Case, Check};
+use crate::harness::{self, Check};
 use crate::model::{LayerKind, Model};
 use crate::report::{self, Options, Report};
 use crate::synth::UNFOLDED_FROM;
@@ -27,15 +28,8 @@ Examples:
   lockstep check reference-dumps/mini-bonsai --convention gdn_head_map=blocked
       runs the engine with a wrong convention on purpose; exits 1 and names the first tensor that is off")]
 pub(super) struct Args {
-    /// Case folders (with a case.toml)
-    #[arg(value_name = "CASE", required_unless_present = "model", conflicts_with_all = ["model", "dump"])]
-    cases: Vec<PathBuf>,
-    /// The model: a GGUF file, or the first part of a split one
-    #[arg(long, value_name = "M", requires = "dump")]
-    model: Option<PathBuf>,
-    /// What llama.cpp computed from it
-    #[arg(long, value_name = "D", requires = "model")]
-    dump: Option<PathBuf>,
+    #[command(flatten)]
+    subject: SubjectArgs,
     /// The engine to check
     #[arg(long, value_enum, default_value_t = EngineName::Cpu)]
     engine: EngineName,
@@ -92,7 +86,7 @@ pub(super) fn run(args: Args) -> Result<ExitCode> {
         require_folder(path)?;
     }
     let mut checked = Vec::new();
-    for (model_path, dumps) in subjects(&args)? {
+    for Subject { model: model_path, dumps } in args.subject.resolve(Which::Folded)? {
         let model = Model::open(&model_path)?;
         let model_sha256 = sha256(&model_path)?;
         for (name, path) in dumps {
@@ -130,32 +124,6 @@ fn conventions(settings: &[String]) -> Result<Conventions> {
         conventions.set(name, candidate)?;
     }
     Ok(conventions)
-}
-
-/// Each model with the names and paths of its dumps.
-type Subject = (PathBuf, Vec<(String, PathBuf)>);
-
-fn subjects(args: &Args) -> Result<Vec<Subject>> {
-    if let (Some(model), Some(dump)) = (&args.model, &args.dump) {
-        let stem = |path: &Path| path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        return Ok(vec![(model.clone(), vec![(format!("{} / {}", stem(model), stem(dump)), dump.clone())])]);
-    }
-    let mut subjects = Vec::new();
-    for folder in &args.cases {
-        let case = Case::open(folder)?;
-        let bar = progress::bar(&format!("building {}", case.model.preset));
-        let model = case.build_model(&cache::models(), &mut progress::callback(&bar));
-        bar.finish_and_clear();
-        let dumps = case.dumps.iter().map(|dump| {
-            let stem = dump.file.strip_suffix(".npz").unwrap_or(&dump.file);
-            (format!("{} / {stem}", case.name), case.dump_path(dump))
-        });
-        subjects.push((model?, dumps.collect()));
-    }
-    if subjects.is_empty() {
-        bail!("nothing to check: name a case folder, or --model and --dump");
-    }
-    Ok(subjects)
 }
 
 fn build<'m>(

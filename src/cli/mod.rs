@@ -12,6 +12,7 @@ mod progress;
 mod replay;
 mod run;
 mod slice;
+mod subject;
 mod synth;
 mod unfold;
 
