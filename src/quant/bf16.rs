@@ -8,11 +8,6 @@ use half::bf16;
 /// The format of `bf16` tensors.
 pub(super) struct Bf16;
 
-/// Rounds to the nearest bf16, ties to even.
-pub fn round_to_bf16(value: f32) -> f32 {
-    bf16::from_f32(value).to_f32()
-}
-
 impl Format for Bf16 {
     fn ty(&self) -> GgmlType {
         GgmlType::BF16
@@ -42,8 +37,11 @@ mod tests {
     #[test]
     fn rounds_to_even() {
         // 257 and 259 lie halfway between bf16 values (spacing 2)
-        assert_eq!(round_to_bf16(257.0), 256.0);
-        assert_eq!(round_to_bf16(259.0), 260.0);
+        let mut pair = [0; 4];
+        encode(&[257.0, 259.0], &mut pair);
+        let mut back = [0.0; 2];
+        Bf16.decode(&pair, &mut back);
+        assert_eq!(back, [256.0, 260.0]);
         let mut blocks = [0; 2];
         encode(&[f32::NAN], &mut blocks);
         assert!(bf16::from_le_bytes(blocks).is_nan());

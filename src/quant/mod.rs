@@ -49,8 +49,6 @@ mod tq2_0;
 mod trits;
 mod two_bit;
 
-pub use bf16::round_to_bf16;
-
 /// Decodes and encodes rows of one ggml type.
 pub trait Format: Sync {
     /// The type that this format stores.

@@ -91,11 +91,6 @@ impl GgmlType {
         }
         (elements / block).checked_mul(self.block_bytes() as u64)
     }
-
-    /// Whether elements are stored in blocks that share a scale.
-    pub const fn is_quantized(self) -> bool {
-        self.block_elements() > 1
-    }
 }
 
 impl fmt::Display for GgmlType {

@@ -170,12 +170,14 @@ fn recur<T: Real>(
 ) -> Result<Heads<T>, EngineError> {
     let layer = Some(il);
     let conventions: &Conventions = context.conventions;
-    let stored = |state: &Array3<T>| match conventions.state_layout {
-        StateLayout::VMajor => state.clone(),
-        StateLayout::KMajor => state.view().permuted_axes([0, 2, 1]).as_standard_layout().into_owned(),
+    // The states are the largest tensors of a layer: they are handed on, not copied. If the tap fails on the way, the
+    // engine refuses until it is reset.
+    let take = |state: &mut Array3<T>| std::mem::replace(state, Array3::from_elem((0, 0, 0), T::ZERO));
+    let stored = |state: Array3<T>| match conventions.state_layout {
+        StateLayout::VMajor => state,
+        StateLayout::KMajor => state.permuted_axes([0, 2, 1]).as_standard_layout().into_owned(),
     };
-    let before = context.emitter.emit("state_predelta", layer, stored(state))?;
-    *state = stored(&before);
+    *state = stored(context.emitter.emit("state_predelta", layer, stored(take(state)))?);
     let (n_k, n_v, d) = (q.dim().1, v.dim().1, v.dim().2);
     let k_head = |head: usize| match conventions.gdn_head_map {
         HeadMap::Interleaved => head % n_k,
@@ -191,8 +193,7 @@ fn recur<T: Real>(
         T::from_f64(head_scale(conventions.gdn_scale, d)),
         (conventions.update_rule, conventions.update_order),
     );
-    let after = context.emitter.emit("new_state", layer, stored(state))?;
-    *state = stored(&after);
+    *state = stored(context.emitter.emit("new_state", layer, stored(take(state)))?);
     context.emitter.emit("attn_output", layer, o)
 }
 
