@@ -2,7 +2,7 @@
 
 use crate::compare::{U, budget};
 use crate::dump::Node;
-use crate::ops::exact::Exact;
+use crate::ops::exact::{Exact, Rounding};
 use crate::quant;
 use crate::tensor::{GgmlType, Layout, TensorId, gather};
 
@@ -30,6 +30,8 @@ pub struct NodeResult {
     pub types: String,
     /// How it ended.
     pub outcome: Outcome,
+    /// The rounding on purpose that the exact value was computed with.
+    pub rounding: Rounding,
     /// Elements that took the other side of a purposeful rounding at a tie.
     pub flips: u64,
     /// Largest error over terms, in units of u = 2^-24; infinite for an error without terms.
@@ -75,6 +77,7 @@ pub(super) fn skipped(about: About, reason: String) -> NodeResult {
         op: about.op,
         types: about.types,
         outcome: Outcome::Skipped(reason),
+        rounding: Rounding::None,
         flips: 0,
         scaled_error: 0.0,
         share: 0.0,
@@ -84,8 +87,16 @@ pub(super) fn skipped(about: About, reason: String) -> NodeResult {
     }
 }
 
+/// The largest share of its budget that an element uses; infinite if the values cannot be compared.
+pub(super) fn share(ty: GgmlType, held: &[u8], exact: &Exact) -> f64 {
+    let id = TensorId { step: 0, name: String::new(), occurrence: 0 };
+    let about = About { id, op: String::new(), types: String::new(), ty };
+    let result = judge(about, held, exact, Rounding::None);
+    if matches!(result.outcome, Outcome::Skipped(_)) { f64::INFINITY } else { result.share }
+}
+
 /// Compares the values that the dump holds with the exact ones.
-pub(super) fn judge(about: About, held: &[u8], exact: &Exact) -> NodeResult {
+pub(super) fn judge(about: About, held: &[u8], exact: &Exact, rounding: Rounding) -> NodeResult {
     let ty = about.ty;
     let mut reference = vec![0.0; exact.values.len()];
     let is_float = matches!(ty, GgmlType::F32 | GgmlType::F16 | GgmlType::BF16);
@@ -94,7 +105,7 @@ pub(super) fn judge(about: About, held: &[u8], exact: &Exact) -> NodeResult {
         Ok(()) if is_float => {}
         _ => return skipped(about, format!("a result of type {ty} is not evaluated")),
     }
-    let mut result = NodeResult { outcome: Outcome::Within, ..skipped(about, String::new()) };
+    let mut result = NodeResult { outcome: Outcome::Within, rounding, ..skipped(about, String::new()) };
     for (i, ((&reference, &value), &terms)) in
         reference.iter().zip(&exact.values).zip(&exact.terms).enumerate()
     {

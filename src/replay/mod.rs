@@ -12,11 +12,13 @@ mod operands;
 pub use error::ReplayError;
 pub use judge::{NodeResult, Outcome};
 
+pub use crate::ops::exact::Rounding;
+
 use std::collections::HashMap;
 
 use crate::dump::{Dump, Node, Origin};
 use crate::gguf::Gguf;
-use crate::ops::exact::{Exact, Invocation, exact};
+use crate::ops::exact::{Exact, Invocation, Operand, Setting, oracle};
 
 use self::caches::Caches;
 use self::judge::About;
@@ -107,6 +109,7 @@ pub fn replay(gguf: &Gguf, sha256: &str, dump: &Dump, progress: Progress<'_>) ->
     }
     dump.verify()?;
     let operands = Operands { gguf, dump };
+    let setting = setting_of(dump);
     let mut caches = Caches::new(dump);
     let mut replay = Replay::default();
     let views = held_views(dump);
@@ -115,7 +118,7 @@ pub fn replay(gguf: &Gguf, sha256: &str, dump: &Dump, progress: Progress<'_>) ->
     for (done, node) in computed.iter().enumerate() {
         progress(done as u64, computed.len() as u64);
         let views = views.get(&node.id).map_or(&[][..], Vec::as_slice);
-        one(node, views, &operands, &mut caches, &mut replay)?;
+        one(node, views, &operands, &setting, &mut caches, &mut replay)?;
     }
     Ok(replay)
 }
@@ -139,24 +142,21 @@ fn one(
     node: &Node,
     views: &[&Node],
     operands: &Operands<'_>,
+    setting: &Setting,
     caches: &mut Caches<'_>,
     replay: &mut Replay,
 ) -> Result<(), ReplayError> {
     let held = operands.dump.bytes(node)?;
     let evaluated = match operands.of(node, caches)? {
         Err(missing) => Err(missing),
-        Ok(sources) => {
-            let (variant, params) = (node.variant.as_deref(), &node.params[..]);
-            let invocation = Invocation { op: &node.op, variant, params, ne: node.ne, sources: &sources };
-            exact(&invocation).map_err(|error| error.to_string())
-        }
+        Ok(sources) => evaluate(node, &sources, held.as_deref(), setting),
     };
-    caches.write(node, held.as_deref(), evaluated.as_ref().ok());
-    let result = |shown: &Node, held: &[u8], evaluated: &Result<Exact, String>| {
+    caches.write(node, held.as_deref(), evaluated.as_ref().ok().map(|e| &e.exact));
+    let result = |shown: &Node, held: &[u8], evaluated: &Result<Evaluated, String>| {
         let about =
             About { id: shown.id(), op: judge::op_of(node), types: operands.types(node), ty: shown.ty };
         match evaluated {
-            Ok(exact) => judge::judge(about, held, exact),
+            Ok(e) => judge::judge(about, held, &e.exact, e.rounding),
             Err(reason) => judge::skipped(about, reason.clone()),
         }
     };
@@ -167,9 +167,58 @@ fn one(
     }
     for view in views {
         let Some(held) = operands.dump.bytes(view)? else { continue };
-        let selected =
-            evaluated.as_ref().map_err(Clone::clone).and_then(|exact| judge::select(exact, node, view));
+        let selected = evaluated.as_ref().map_err(Clone::clone).and_then(|e| e.select(node, view));
         replay.results.push(result(view, &held, &selected));
     }
     Ok(())
+}
+
+/// The exact result of a node, and the rounding on purpose that it was computed with.
+struct Evaluated {
+    exact: Exact,
+    rounding: Rounding,
+}
+
+impl Evaluated {
+    /// The part that a view of the node shows.
+    fn select(&self, node: &Node, view: &Node) -> Result<Evaluated, String> {
+        Ok(Evaluated { exact: judge::select(&self.exact, node, view)?, rounding: self.rounding })
+    }
+}
+
+/// Evaluates a node with each rounding that the reference may have used, and keeps the first that explains what the dump
+/// holds; if none does, the one that comes nearest.
+fn evaluate(
+    node: &Node,
+    sources: &[Option<Operand<'_>>],
+    held: Option<&[u8]>,
+    setting: &Setting,
+) -> Result<Evaluated, String> {
+    let (variant, params) = (node.variant.as_deref(), &node.params[..]);
+    let invocation = Invocation { op: &node.op, variant, params, ne: node.ne, sources };
+    let oracle = oracle(&invocation).map_err(|error| error.to_string())?;
+    let mut nearest: Option<(f64, Evaluated)> = None;
+    for rounding in oracle.roundings(&invocation, setting) {
+        let exact = oracle.exact_with(&invocation, rounding).map_err(|error| error.to_string())?;
+        let share = held.map_or(0.0, |held| judge::share(node.ty, held, &exact));
+        if nearest.as_ref().is_none_or(|(so_far, _)| share < *so_far) {
+            nearest = Some((share, Evaluated { exact, rounding }));
+        }
+        if share <= 1.0 {
+            break;
+        }
+    }
+    nearest
+        .map(|(_, evaluated)| evaluated)
+        .ok_or_else(|| format!("operator {}: no rounding is possible", node.op))
+}
+
+/// How the run that a dump tells of was set.
+fn setting_of(dump: &Dump) -> Setting {
+    let manifest = dump.manifest();
+    Setting {
+        backend: manifest.producer.backend.clone(),
+        n_threads: manifest.run.n_threads,
+        repack: manifest.run.repack,
+    }
 }

@@ -15,6 +15,7 @@ mod norm;
 mod operand;
 mod rope;
 mod rounding;
+mod roundings;
 mod set_rows;
 mod soft_max;
 mod ssm_conv;
@@ -22,6 +23,7 @@ mod unary;
 
 pub use operand::{Data, Operand};
 pub use rounding::{Rounded, round_activation, vec_dot_type};
+pub use roundings::{ActivationRounding, Rounding, Setting};
 
 use thiserror::Error;
 
@@ -100,6 +102,20 @@ pub trait Oracle: Sync {
     /// # Errors
     /// If the node is not one that ggml could have made, or has parameters that this oracle does not know.
     fn exact(&self, node: &Invocation<'_>) -> Result<Exact, OracleError>;
+
+    /// The ways in which the reference may have rounded on purpose while it computed this node, the likeliest first; never
+    /// empty. Most operators round nothing on purpose.
+    fn roundings(&self, _node: &Invocation<'_>, _setting: &Setting) -> Vec<Rounding> {
+        vec![Rounding::None]
+    }
+
+    /// Evaluates a node with one of its [`Oracle::roundings`].
+    ///
+    /// # Errors
+    /// As [`Oracle::exact`].
+    fn exact_with(&self, node: &Invocation<'_>, _rounding: Rounding) -> Result<Exact, OracleError> {
+        self.exact(node)
+    }
 }
 
 /// The files here and their oracles; `tests/registries.rs` compares this table with the folder.
@@ -122,10 +138,16 @@ pub const ORACLES: &[(&str, &dyn Oracle)] = &[
 /// # Errors
 /// [`OracleError::Unknown`] if there is none; else as [`Oracle::exact`].
 pub fn exact(node: &Invocation<'_>) -> Result<Exact, OracleError> {
-    match ORACLES.iter().find(|(_, oracle)| oracle.ops().contains(&node.op)) {
-        Some((_, oracle)) => oracle.exact(node),
-        None => Err(node.unknown()),
-    }
+    oracle(node)?.exact(node)
+}
+
+/// The oracle of a node's operator.
+///
+/// # Errors
+/// [`OracleError::Unknown`] if there is none.
+pub fn oracle(node: &Invocation<'_>) -> Result<&'static dyn Oracle, OracleError> {
+    let found = ORACLES.iter().find(|(_, oracle)| oracle.ops().contains(&node.op));
+    found.map(|(_, oracle)| *oracle).ok_or_else(|| node.unknown())
 }
 
 impl<'a> Invocation<'a> {

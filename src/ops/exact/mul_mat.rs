@@ -10,7 +10,10 @@
 
 use rayon::prelude::*;
 
-use super::{Data, Exact, Invocation, Oracle, OracleError, Rounded, round_activation, vec_dot_type};
+use super::{
+    ActivationRounding, Data, Exact, Invocation, Oracle, OracleError, Rounded, Rounding, Setting,
+    round_activation, vec_dot_type,
+};
 use crate::tensor::GgmlType;
 
 pub(super) struct MulMat;
@@ -21,6 +24,14 @@ impl Oracle for MulMat {
     }
 
     fn exact(&self, node: &Invocation<'_>) -> Result<Exact, OracleError> {
+        self.exact_with(node, Rounding::Activation(ActivationRounding::X86))
+    }
+
+    fn roundings(&self, _node: &Invocation<'_>, _setting: &Setting) -> Vec<Rounding> {
+        vec![Rounding::Activation(ActivationRounding::X86)]
+    }
+
+    fn exact_with(&self, node: &Invocation<'_>, _rounding: Rounding) -> Result<Exact, OracleError> {
         let (a, x) = (node.source(0)?, node.source(1)?);
         let activations = x.floats().ok_or_else(|| node.shape("source 1 holds integers"))?;
         let [k, n, b2, b3] = a.ne.map(|n| n as usize);

@@ -144,6 +144,7 @@ fn skips(replay: &Replay) -> BTreeMap<&str, (u64, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::replay::Rounding;
     use crate::report::words::example::id;
 
     fn result(name: &str, outcome: Outcome, share: f64) -> NodeResult {
@@ -152,6 +153,7 @@ mod tests {
             op: "ADD".into(),
             types: "f32 x f32".into(),
             outcome,
+            rounding: Rounding::None,
             flips: 0,
             scaled_error: 4.0 * share,
             share,
