@@ -79,6 +79,21 @@ fn the_delta_net_of_all_48_layers_is_judged_in_both_mini_dumps() {
     }
 }
 
+#[test]
+fn what_is_computed_from_unnamed_nodes_is_judged_through_them() {
+    let replay = replay_of(MINI_TOKEN);
+    let s = replay.summary();
+    assert_eq!((s.skipped, bad(&replay)), (0, vec![]));
+    // softplus of an unnamed sum, the scaled norm of q: an error of 1e-4 still shows.
+    for name in ["a_softplus-5", "q_conv_predelta-9"] {
+        let mut copy = Copy::of(MINI_TOKEN);
+        plant(&mut copy, 0, name);
+        let written = copy.write();
+        let replay = replay_against(MINI_TOKEN.case, &Dump::open(&written.path).unwrap());
+        assert_eq!(bad(&replay).first(), Some(&format!("{name} (step 0)")));
+    }
+}
+
 /// The largest element of a node's payload, changed by one part in ten thousand.
 fn plant(copy: &mut Copy, step: u32, name: &str) {
     let payload = copy.own_payload(step, name);

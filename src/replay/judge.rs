@@ -1,8 +1,9 @@
 //! One node: what the reference computed against the exact result.
 
+use super::evaluate::Evaluated;
 use crate::compare::{U, budget};
 use crate::dump::Node;
-use crate::ops::exact::{Exact, Rounding};
+use crate::ops::exact::Rounding;
 use crate::quant;
 use crate::tensor::{GgmlType, Layout, TensorId, gather};
 
@@ -54,20 +55,19 @@ pub(super) struct About {
     pub(super) ty: GgmlType,
 }
 
-/// The part of a node's exact result that a view of it shows.
-pub(super) fn select(exact: &Exact, node: &Node, view: &Node) -> Result<Exact, String> {
+/// Of one number per element of a node, those that a view of it shows; nothing of nothing.
+pub(super) fn pick(values: &[f64], node: &Node, view: &Node) -> Result<Vec<f64>, String> {
+    if values.is_empty() {
+        return Ok(Vec::new());
+    }
     let element = node.ty.block_bytes() as u64;
+    // The same strides in elements of f64.
+    let widen = |bytes: u64| bytes / element * size_of::<f64>() as u64;
     let offset = view.view_of.as_ref().map_or(0, |view| view.offset);
-    let pick = |values: &[f64]| {
-        let bytes: &[u8] = bytemuck::cast_slice(values);
-        // The same strides in elements of f64.
-        let widen = |bytes: u64| bytes / element * size_of::<f64>() as u64;
-        let layout = Layout { ne: view.ne, nb: view.nb.map(widen) };
-        let picked = gather(bytes, &layout, widen(offset), size_of::<f64>()).map_err(|e| e.to_string())?;
-        Ok::<_, String>(picked.as_chunks::<8>().0.iter().map(|b| f64::from_ne_bytes(*b)).collect())
-    };
-    let flips = if exact.flips.is_empty() { Vec::new() } else { pick(&exact.flips)? };
-    Ok(Exact { values: pick(&exact.values)?, terms: pick(&exact.terms)?, additions: exact.additions, flips })
+    let layout = Layout { ne: view.ne, nb: view.nb.map(widen) };
+    let picked = gather(bytemuck::cast_slice(values), &layout, widen(offset), size_of::<f64>());
+    let picked = picked.map_err(|error| error.to_string())?;
+    Ok(picked.as_chunks::<8>().0.iter().map(|bytes| f64::from_ne_bytes(*bytes)).collect())
 }
 
 /// A node that could not be evaluated.
@@ -88,15 +88,16 @@ pub(super) fn skipped(about: About, reason: String) -> NodeResult {
 }
 
 /// The largest share of its budget that an element uses; infinite if the values cannot be compared.
-pub(super) fn share(ty: GgmlType, held: &[u8], exact: &Exact) -> f64 {
+pub(super) fn share(ty: GgmlType, held: &[u8], evaluated: &Evaluated) -> f64 {
     let id = TensorId { step: 0, name: String::new(), occurrence: 0 };
     let about = About { id, op: String::new(), types: String::new(), ty };
-    let result = judge(about, held, exact, Rounding::None);
+    let result = judge(about, held, evaluated);
     if matches!(result.outcome, Outcome::Skipped(_)) { f64::INFINITY } else { result.share }
 }
 
 /// Compares the values that the dump holds with the exact ones.
-pub(super) fn judge(about: About, held: &[u8], exact: &Exact, rounding: Rounding) -> NodeResult {
+pub(super) fn judge(about: About, held: &[u8], evaluated: &Evaluated) -> NodeResult {
+    let Evaluated { exact, rounding, inherited } = evaluated;
     let ty = about.ty;
     let mut reference = vec![0.0; exact.values.len()];
     let is_float = matches!(ty, GgmlType::F32 | GgmlType::F16 | GgmlType::BF16);
@@ -105,7 +106,8 @@ pub(super) fn judge(about: About, held: &[u8], exact: &Exact, rounding: Rounding
         Ok(()) if is_float => {}
         _ => return skipped(about, format!("a result of type {ty} is not evaluated")),
     }
-    let mut result = NodeResult { outcome: Outcome::Within, rounding, ..skipped(about, String::new()) };
+    let mut result =
+        NodeResult { outcome: Outcome::Within, rounding: *rounding, ..skipped(about, String::new()) };
     for (i, ((&reference, &value), &terms)) in
         reference.iter().zip(&exact.values).zip(&exact.terms).enumerate()
     {
@@ -119,15 +121,19 @@ pub(super) fn judge(about: About, held: &[u8], exact: &Exact, rounding: Rounding
         if reference == value || (reference.is_nan() && value.is_nan()) {
             continue;
         }
+        let inherited = inherited.get(i).copied().unwrap_or(0.0);
+        let budget = budget(terms, exact.additions) + inherited;
         let mut error = (reference - value).abs();
         let flip = exact.flips.get(i).copied().unwrap_or(0.0);
-        if flip > 0.0 && error > budget(terms, exact.additions) {
+        if flip > 0.0 && error > budget {
             // What is left beyond the step is judged like any error.
             error = largest(0.0, error - flip);
             result.flips += 1;
         }
-        result.scaled_error = largest(result.scaled_error, error / terms / U);
-        let share = largest(0.0, error / budget(terms, exact.additions));
+        let own = largest(0.0, error - inherited);
+        let scaled = if own == 0.0 { 0.0 } else { own / terms / U };
+        result.scaled_error = largest(result.scaled_error, scaled);
+        let share = largest(0.0, error / budget);
         if share > result.share {
             result = NodeResult { share, worst_index: i as u64, reference, exact: value, ..result };
         }

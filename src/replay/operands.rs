@@ -1,10 +1,11 @@
 //! The sources of a node: from the dump, from the model's file, from a cache.
 
 use super::caches::Caches;
-use crate::dump::{Dump, DumpError, LeafKind, Node, Origin};
+use super::evaluate::{evaluate, is_unambiguous};
+use crate::dump::{Dump, DumpError, LeafKind, Node, Origin, Source};
 use crate::gguf::Gguf;
 use crate::ops::Rows;
-use crate::ops::exact::{Data, Operand};
+use crate::ops::exact::{Data, Operand, Setting};
 use crate::quant;
 use crate::tensor::{GgmlType, Layout};
 
@@ -14,7 +15,25 @@ pub(super) struct Operands<'a> {
     pub(super) dump: &'a Dump,
 }
 
+/// The sources of a node.
+pub(super) struct Sources<'a> {
+    /// Each source; an empty slot is none.
+    pub(super) operands: Vec<Option<Operand<'a>>>,
+    /// For those that the dump does not hold and that were evaluated: how far they may be from what the reference had.
+    pub(super) derived: Vec<Option<Derived>>,
+}
+
+/// A source that was evaluated, as the dump does not hold it.
+#[derive(Clone)]
+pub(super) struct Derived {
+    pub(super) name: String,
+    /// Per element, the largest distance that rounding explains.
+    pub(super) slack: Vec<f64>,
+}
+
 type Found<T> = Result<T, String>;
+/// A source, with what is known of it if it had to be evaluated.
+type Operated<'a> = (Operand<'a>, Option<Derived>);
 
 impl<'a> Operands<'a> {
     /// All sources of a node, or why one of them is not to be had.
@@ -22,20 +41,21 @@ impl<'a> Operands<'a> {
         &self,
         node: &Node,
         caches: &Caches<'_>,
-    ) -> Result<Found<Vec<Option<Operand<'a>>>>, DumpError> {
-        let mut sources = Vec::with_capacity(node.sources.len());
+        setting: &Setting,
+    ) -> Result<Found<Sources<'a>>, DumpError> {
+        let mut sources = Sources { operands: Vec::new(), derived: Vec::new() };
         for (index, source) in node.sources.iter().enumerate() {
             // The second source of a copy is where it goes, not what is copied.
             let is_target = matches!(node.op.as_str(), "CPY") && index == 1;
-            let operand = match source {
-                None => None,
-                Some(_) if is_target => None,
-                Some(source) => match self.find(source.from, &source.name, caches)? {
-                    Ok(operand) => Some(operand),
+            let found = match source {
+                Some(source) if !is_target => match self.find(source, caches, setting)? {
+                    Ok((operand, derived)) => (Some(operand), derived),
                     Err(reason) => return Ok(Err(reason)),
                 },
+                _ => (None, None),
             };
-            sources.push(operand);
+            sources.operands.push(found.0);
+            sources.derived.push(found.1);
         }
         Ok(Ok(sources))
     }
@@ -53,30 +73,74 @@ impl<'a> Operands<'a> {
         [name(0), name(1)].into_iter().flatten().collect::<Vec<_>>().join(" x ")
     }
 
-    fn find(&self, from: Origin, name: &str, caches: &Caches<'_>) -> Result<Found<Operand<'a>>, DumpError> {
-        match from {
+    fn find(
+        &self,
+        source: &Source,
+        caches: &Caches<'_>,
+        setting: &Setting,
+    ) -> Result<Found<Operated<'a>>, DumpError> {
+        let name = &source.name;
+        let held = match source.from {
             Origin::Node(id) => match self.dump.node(id) {
-                None => Ok(Err(format!("a source is not in the graph: {name}"))),
+                None => Err(format!("a source is not in the graph: {name}")),
                 Some(node) => match self.dump.bytes(node)? {
-                    Some(bytes) => Ok(plain(node.ty, node.ne, &bytes, name)),
-                    None => Ok(self.view_of_cache(node, caches)),
+                    Some(bytes) => plain(node.ty, node.ne, &bytes, name),
+                    None if node
+                        .view_of
+                        .as_ref()
+                        .is_some_and(|view| matches!(view.root, Origin::Leaf(_))) =>
+                    {
+                        self.view_of_cache(node, caches)
+                    }
+                    None => return self.derive(node, caches, setting),
                 },
             },
             Origin::Leaf(id) => match self.dump.leaf(id) {
-                None => Ok(Err(format!("a source is not in the graph: {name}"))),
+                None => Err(format!("a source is not in the graph: {name}")),
                 Some(leaf) => match leaf.kind {
-                    LeafKind::Weight => Ok(self.weight(name)),
+                    LeafKind::Weight => self.weight(name),
                     LeafKind::Cache => {
                         let bytes = caches.read(id, &Layout { ne: leaf.ne, nb: leaf.nb }, 0, leaf.ty);
-                        Ok(known(bytes, name).and_then(|bytes| plain(leaf.ty, leaf.ne, &bytes, name)))
+                        known(bytes, name).and_then(|bytes| plain(leaf.ty, leaf.ne, &bytes, name))
                     }
                     LeafKind::Input => match self.dump.leaf_bytes(leaf)? {
-                        Some(bytes) => Ok(plain(leaf.ty, leaf.ne, &bytes, name)),
-                        None => Ok(Err(format!("an input is not in the dump: {name}"))),
+                        Some(bytes) => plain(leaf.ty, leaf.ne, &bytes, name),
+                        None => Err(format!("an input is not in the dump: {name}")),
                     },
                 },
             },
+        };
+        Ok(held.map(|operand| (operand, None)))
+    }
+
+    /// Evaluates a node that the dump does not hold, or the one that it is a view of, from what it was computed from.
+    fn derive(
+        &self,
+        node: &Node,
+        caches: &Caches<'_>,
+        setting: &Setting,
+    ) -> Result<Found<Operated<'a>>, DumpError> {
+        let missing = || Ok(Err(format!("a source is not in the dump: {}", node.name)));
+        // An operator that works in place shares its memory with a source, and is computed all the same.
+        let root = node.view_of.as_ref().filter(|_| node.is_pure_view()).map(|view| view.root);
+        let computed = match root {
+            Some(Origin::Node(root)) => self.dump.node(root),
+            Some(Origin::Leaf(_)) => None,
+            None => Some(node),
+        };
+        let Some(computed) = computed.filter(|computed| computed.ty == GgmlType::F32) else {
+            return missing();
+        };
+        let Ok(sources) = self.of(computed, caches, setting)? else { return missing() };
+        if !is_unambiguous(computed, &sources, setting) {
+            return missing();
         }
+        let selected = evaluate(computed, &sources, None, setting).and_then(|evaluated| {
+            if computed.id == node.id { Ok(evaluated) } else { evaluated.select(computed, node) }
+        });
+        let Ok(evaluated) = selected else { return missing() };
+        let (operand, slack) = evaluated.into_source(node.ne);
+        Ok(Ok((operand, Some(Derived { name: node.name.clone(), slack }))))
     }
 
     fn view_of_cache(&self, node: &Node, caches: &Caches<'_>) -> Found<Operand<'a>> {

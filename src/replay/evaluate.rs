@@ -1,0 +1,162 @@
+//! The exact result of one node.
+
+use super::judge;
+use super::operands::Sources;
+use crate::compare::{U, budget};
+use crate::dump::{Dump, Node};
+use crate::ops::exact::{Data, Exact, Invocation, Operand, Oracle, Rounding, Setting, oracle};
+
+/// The exact result of a node, and the rounding on purpose that it was computed with.
+pub(super) struct Evaluated {
+    pub(super) exact: Exact,
+    pub(super) rounding: Rounding,
+    /// How far each value moves by what rounding may have done in sources that the dump does not hold; empty if it holds all.
+    pub(super) inherited: Vec<f64>,
+}
+
+/// Operators whose every element is a monotone function of one element of each source, while the others stay: over a box of
+/// inputs, such a function is farthest from its middle at a corner.
+const MONOTONE: [&str; 10] =
+    ["ADD", "SUB", "MUL", "SCALE", "CONT", "CPY", "RESHAPE", "UNARY SOFTPLUS", "UNARY SIGMOID", "UNARY EXP"];
+
+impl Evaluated {
+    /// The part that a view of the node shows.
+    pub(super) fn select(&self, node: &Node, view: &Node) -> Result<Evaluated, String> {
+        let pick = |values: &[f64]| judge::pick(values, node, view);
+        let exact = Exact {
+            values: pick(&self.exact.values)?,
+            terms: pick(&self.exact.terms)?,
+            additions: self.exact.additions,
+            flips: pick(&self.exact.flips)?,
+        };
+        Ok(Evaluated { exact, rounding: self.rounding, inherited: pick(&self.inherited)? })
+    }
+
+    /// The values as a source of another node, and how far each may be from what the reference had there: its budget, what it
+    /// inherited, and the rounding to f32 here.
+    pub(super) fn into_source(self, ne: [u64; 4]) -> (Operand<'static>, Vec<f64>) {
+        let Evaluated { exact, inherited, .. } = self;
+        let slack = exact.values.iter().zip(&exact.terms).enumerate().map(|(i, (value, &terms))| {
+            let inherited = inherited.get(i).copied().unwrap_or(0.0);
+            budget(terms, exact.additions) + inherited + value.abs() * U
+        });
+        let slack = slack.collect();
+        let values = exact.values.iter().map(|&value| value as f32).collect();
+        (Operand { ne, data: Data::Float(values) }, slack)
+    }
+}
+
+/// Evaluates a node with each rounding that the reference may have used, and keeps the first that explains what the dump
+/// holds; if none does, the one that comes nearest.
+pub(super) fn evaluate(
+    node: &Node,
+    sources: &Sources<'_>,
+    held: Option<&[u8]>,
+    setting: &Setting,
+) -> Result<Evaluated, String> {
+    let invocation = invocation(node, &sources.operands);
+    let oracle = oracle(&invocation).map_err(|error| error.to_string())?;
+    if let Some(derived) = sources.derived.iter().flatten().next()
+        && !MONOTONE.contains(&judge::op_of(node).as_str())
+    {
+        return Err(format!("a source is not in the dump: {}", derived.name));
+    }
+    let mut nearest: Option<(f64, Evaluated)> = None;
+    for rounding in oracle.roundings(&invocation, setting) {
+        let exact = oracle.exact_with(&invocation, rounding).map_err(|error| error.to_string())?;
+        let inherited = inherited(oracle, node, sources, rounding, &exact)?;
+        let evaluated = Evaluated { exact, rounding, inherited };
+        let share = held.map_or(0.0, |held| judge::share(node.ty, held, &evaluated));
+        if nearest.as_ref().is_none_or(|(so_far, _)| share < *so_far) {
+            nearest = Some((share, evaluated));
+        }
+        if share <= 1.0 {
+            break;
+        }
+    }
+    nearest
+        .map(|(_, evaluated)| evaluated)
+        .ok_or_else(|| format!("operator {}: no rounding is possible", node.op))
+}
+
+/// Whether there is only one way in which the reference can have rounded this node: one that is not held is evaluated only then.
+pub(super) fn is_unambiguous(node: &Node, sources: &Sources<'_>, setting: &Setting) -> bool {
+    let invocation = invocation(node, &sources.operands);
+    oracle(&invocation).is_ok_and(|oracle| oracle.roundings(&invocation, setting).len() == 1)
+}
+
+fn invocation<'a>(node: &'a Node, sources: &'a [Option<Operand<'a>>]) -> Invocation<'a> {
+    let (variant, params) = (node.variant.as_deref(), &node.params[..]);
+    Invocation { op: &node.op, variant, params, ne: node.ne, sources }
+}
+
+/// How far each value moves at the corners of the box that sources which are not held may lie in.
+fn inherited(
+    oracle: &dyn Oracle,
+    node: &Node,
+    sources: &Sources<'_>,
+    rounding: Rounding,
+    exact: &Exact,
+) -> Result<Vec<f64>, String> {
+    let derived: Vec<usize> =
+        (0..sources.derived.len()).filter(|&index| sources.derived[index].is_some()).collect();
+    if derived.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut inherited = vec![0.0; exact.values.len()];
+    for corner in 0..1usize << derived.len() {
+        let mut moved = sources.operands.clone();
+        for (bit, &index) in derived.iter().enumerate() {
+            let sign = if corner >> bit & 1 == 0 { 1.0 } else { -1.0 };
+            if let (Some(Operand { data: Data::Float(values), .. }), Some(derived)) =
+                (&mut moved[index], &sources.derived[index])
+            {
+                for (value, slack) in values.iter_mut().zip(&derived.slack) {
+                    *value = outwards(f64::from(*value) + sign * slack, sign);
+                }
+            }
+        }
+        let corner = oracle.exact_with(&invocation(node, &moved), rounding).map_err(|e| e.to_string())?;
+        for ((inherited, at_corner), value) in inherited.iter_mut().zip(&corner.values).zip(&exact.values) {
+            let distance = (at_corner - value).abs();
+            if distance > *inherited {
+                *inherited = distance;
+            }
+        }
+    }
+    Ok(inherited)
+}
+
+/// The nearest f32 that is not on the inner side.
+fn outwards(value: f64, sign: f64) -> f32 {
+    let rounded = value as f32;
+    match (f64::from(rounded) - value) * sign {
+        inside if inside < 0.0 && sign > 0.0 => rounded.next_up(),
+        inside if inside < 0.0 => rounded.next_down(),
+        _ => rounded,
+    }
+}
+
+/// How the run that a dump tells of was set.
+pub(super) fn setting_of(dump: &Dump) -> Setting {
+    let manifest = dump.manifest();
+    Setting {
+        backend: manifest.producer.backend.clone(),
+        n_threads: manifest.run.n_threads,
+        repack: manifest.run.repack,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rounding_goes_outwards() {
+        let beside = 1.0 + 2f64.powi(-30);
+        assert_eq!(outwards(beside, 1.0), 1f32.next_up());
+        assert_eq!(outwards(beside, -1.0), 1.0);
+        assert_eq!(outwards(-beside, -1.0), -(1f32.next_up()));
+        assert_eq!(outwards(0.5, 1.0), 0.5);
+    }
+}

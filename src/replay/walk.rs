@@ -1,0 +1,126 @@
+//! The nodes of a dump in evaluation order, each judged in turn: memory is bounded by the largest node and the caches.
+
+use std::collections::HashMap;
+
+use super::ReplayError;
+use super::caches::Caches;
+use super::evaluate::{Evaluated, evaluate, setting_of};
+use super::judge::{self, About, NodeResult};
+use super::operands::Operands;
+use crate::dump::{Dump, Node, Origin};
+use crate::gguf::Gguf;
+use crate::ops::exact::{Exact, Setting};
+
+/// A replay that has come to some node of the graph.
+pub struct Walk<'a> {
+    operands: Operands<'a>,
+    setting: Setting,
+    caches: Caches<'a>,
+    /// Views that stand in for a computed node which the dump does not hold, by that node's number.
+    views: HashMap<u32, Vec<&'a Node>>,
+    computed: std::vec::IntoIter<&'a Node>,
+}
+
+/// A tensor that the dump holds, judged.
+pub struct Judged<'a> {
+    /// The tensor: a computed node, or a view of one that is not held itself.
+    pub node: &'a Node,
+    /// How the reference compares with the exact values.
+    pub result: NodeResult,
+    /// The exact values; none if the node was skipped.
+    pub exact: Option<Exact>,
+}
+
+impl<'a> Walk<'a> {
+    /// A walk that stands in front of the first node. `gguf` is the model that the reference ran, whose SHA-256 is `sha256`.
+    ///
+    /// # Errors
+    /// If the model is another or the dump is damaged.
+    pub fn new(gguf: &'a Gguf, sha256: &str, dump: &'a Dump) -> Result<Walk<'a>, ReplayError> {
+        let model = &dump.manifest().model;
+        if model.sha256 != sha256 {
+            return Err(ReplayError::OtherModel {
+                dump: dump.path().to_owned(),
+                file: model.file.clone(),
+                expected: model.sha256.clone(),
+                got: sha256.to_owned(),
+            });
+        }
+        dump.verify()?;
+        let computed: Vec<&Node> =
+            dump.nodes().iter().filter(|node| !node.is_pure_view() && !node.ne.contains(&0)).collect();
+        Ok(Walk {
+            operands: Operands { gguf, dump },
+            setting: setting_of(dump),
+            caches: Caches::new(dump),
+            views: held_views(dump),
+            computed: computed.into_iter(),
+        })
+    }
+
+    /// Computed nodes that are still to come.
+    pub fn remaining(&self) -> usize {
+        self.computed.len()
+    }
+
+    /// The number of the computed node that comes next; none at the end.
+    pub fn next_node(&self) -> Option<u32> {
+        self.computed.as_slice().first().map(|node| node.id)
+    }
+
+    /// Evaluates the next computed node, and judges what the dump holds of it: nothing, the node, or views of it. None at the
+    /// end.
+    ///
+    /// # Errors
+    /// If the dump cannot be read.
+    pub fn step(&mut self) -> Result<Option<Vec<Judged<'a>>>, ReplayError> {
+        let Some(node) = self.computed.next() else { return Ok(None) };
+        let held = self.operands.dump.bytes(node)?;
+        let evaluated = match self.operands.of(node, &self.caches, &self.setting)? {
+            Err(missing) => Err(missing),
+            Ok(sources) => evaluate(node, &sources, held.as_deref(), &self.setting),
+        };
+        self.caches.write(node, held.as_deref(), evaluated.as_ref().ok().map(|e| &e.exact));
+        let views = self.views.get(&node.id).map_or(&[][..], Vec::as_slice);
+        let mut judged = Vec::with_capacity(views.len() + 1);
+        for &view in views {
+            let Some(held) = self.operands.dump.bytes(view)? else { continue };
+            let selected = evaluated.as_ref().map_err(Clone::clone).and_then(|e| e.select(node, view));
+            judged.push(self.judge(node, view, &held, selected));
+        }
+        if let Some(held) = held {
+            judged.push(self.judge(node, node, &held, evaluated));
+        }
+        Ok(Some(judged))
+    }
+
+    fn judge(
+        &self,
+        computed: &Node,
+        shown: &'a Node,
+        held: &[u8],
+        evaluated: Result<Evaluated, String>,
+    ) -> Judged<'a> {
+        let (op, types) = (judge::op_of(computed), self.operands.types(computed));
+        let about = About { id: shown.id(), op, types, ty: shown.ty };
+        match evaluated {
+            Ok(e) => Judged { node: shown, result: judge::judge(about, held, &e), exact: Some(e.exact) },
+            Err(reason) => Judged { node: shown, result: judge::skipped(about, reason), exact: None },
+        }
+    }
+}
+
+/// The views that stand in for a computed node which the dump does not hold itself, by that node's number: `new_state` and
+/// `attn_output` for the unnamed result of the delta net.
+fn held_views(dump: &Dump) -> HashMap<u32, Vec<&Node>> {
+    let mut views: HashMap<u32, Vec<&Node>> = HashMap::new();
+    for node in dump.nodes().iter().filter(|node| node.is_pure_view() && dump.has_values(node)) {
+        match node.view_of.as_ref().map(|view| view.root) {
+            Some(Origin::Node(root)) if dump.node(root).is_some_and(|root| !dump.has_values(root)) => {
+                views.entry(root).or_default().push(node);
+            }
+            _ => {}
+        }
+    }
+    views
+}
