@@ -84,8 +84,8 @@ fn mini_bonsai_is_built_in_an_empty_cache() {
     assert!(status.success());
     assert_eq!(
         std::fs::read_dir(cache.path().join("models")).unwrap().count(),
-        1,
-        "the model and nothing else"
+        2,
+        "the model, its unfolded twin and nothing else"
     );
 }
 

@@ -10,9 +10,9 @@ use clap::{Args as ClapArgs, ValueEnum};
 use super::subject::{Subject, SubjectArgs, Which};
 use super::{DIFFERENCE, progress};
 use crate::dump::Dump;
-use crate::engine::{Conventions, Engine, cpu::CpuEngine};
-use crate::gguf::{Temporary, sha256};
-use crate::harness::{self, Check};
+use crate::engine::{ActivationMode, Conventions, Engine, Numerics, cpu::CpuEngine};
+use crate::gguf::{Gguf, Temporary, sha256};
+use crate::harness::{self, Check, CheckOptions, Floor, Mode, ReferenceModel, StateKind};
 use crate::model::{LayerKind, Model};
 use crate::report::{self, Options, Report};
 use crate::synth::UNFOLDED_FROM;
@@ -36,9 +36,21 @@ pub(super) struct Args {
     /// The arithmetic of the cpu engine
     #[arg(long, value_enum, default_value_t = Arithmetic::F32)]
     arithmetic: Arithmetic,
-    /// How errors are carried: cumulative = the engine runs on its own results throughout
-    #[arg(long, value_enum, default_value_t = Mode::Cumulative)]
-    mode: Mode,
+    /// What the cpu engine does with activations in front of its weights: auto = as the reference did: rounded as ggml-cpu
+    /// does if it ran the same file, whole if it ran the unfolded twin
+    #[arg(long, value_enum, default_value_t = ActivationsChoice::Auto)]
+    activations: ActivationsChoice,
+    /// How errors are carried: cumulative = the engine runs on its own results throughout; reseeded = it goes on with the
+    /// reference's values after each tensor, so that each operator is judged alone; both = one run of each (the default where
+    /// the model that llama.cpp ran is at hand)
+    #[arg(long, value_enum)]
+    mode: Option<ModeName>,
+    /// The unfolded twin that llama.cpp ran, to judge the operators of a folded model alone (a case has its own)
+    #[arg(long, value_name = "M", requires = "model")]
+    twin: Option<PathBuf>,
+    /// In a reseeded run, states that the engine keeps as it has them itself
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "STATES")]
+    keep_state: Vec<StateName>,
     /// Run the engine with another convention, NAME=CANDIDATE (repeatable; an unknown name lists them all)
     #[arg(long, value_name = "NAME=CANDIDATE")]
     convention: Vec<String>,
@@ -68,8 +80,62 @@ pub(super) enum Arithmetic {
 }
 
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
-enum Mode {
+enum ActivationsChoice {
+    Auto,
+    Whole,
+    Rounded,
+}
+
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+enum ModeName {
     Cumulative,
+    Reseeded,
+    Both,
+}
+
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+enum StateName {
+    Conv,
+    Recurrent,
+    Kv,
+}
+
+impl Args {
+    /// The mode that was asked for, or the most that can be done.
+    fn mode(&self, has_reference_model: bool, has_graph: bool) -> Result<Mode> {
+        Ok(match self.mode {
+            None if has_reference_model && has_graph => Mode::Both,
+            None | Some(ModeName::Cumulative) => Mode::Cumulative,
+            Some(_) if !has_graph => bail!(
+                "--mode reseeded and both need a dump with the graph of the run, as llama-dump writes it; this one has only values"
+            ),
+            Some(_) if !has_reference_model => bail!(
+                "--mode reseeded and both need the file that llama.cpp ran: give the unfolded twin with --twin (`lockstep unfold` \
+                 makes it)"
+            ),
+            Some(ModeName::Reseeded) => Mode::Reseeded,
+            Some(ModeName::Both) => Mode::Both,
+        })
+    }
+}
+
+/// The model that the reference ran in place of a folded one.
+struct Twin {
+    gguf: Gguf,
+    sha256: String,
+}
+
+/// What rounding alone does on the tokens of a dump: the cpu engine in f32 against f64.
+fn floor(
+    model: &Model,
+    conventions: Conventions,
+    numerics: Numerics,
+    n_ctx: usize,
+    dump: &Dump,
+) -> Result<Floor> {
+    let mut narrow = CpuEngine::<f32>::new(model, conventions, n_ctx)?.with_numerics(numerics)?;
+    let mut wide = CpuEngine::<f64>::new(model, conventions, n_ctx)?.with_numerics(numerics)?;
+    Ok(harness::measure_floor(&mut narrow, &mut wide, dump)?)
 }
 
 /// One dump checked, with what its report says about it.
@@ -85,16 +151,50 @@ pub(super) fn run(args: Args) -> Result<ExitCode> {
     for path in outputs.iter().filter_map(|(path, _)| path.as_ref()) {
         require_folder(path)?;
     }
+    let keep: Vec<StateKind> = args
+        .keep_state
+        .iter()
+        .map(|state| match state {
+            StateName::Conv => StateKind::Conv,
+            StateName::Recurrent => StateKind::Recurrent,
+            StateName::Kv => StateKind::Kv,
+        })
+        .collect();
     let mut checked = Vec::new();
-    for Subject { model: model_path, dumps } in args.subject.resolve(Which::Folded)? {
+    for Subject { model: model_path, twin, dumps } in args.subject.resolve(Which::Folded)? {
         let model = Model::open(&model_path)?;
         let model_sha256 = sha256(&model_path)?;
+        let twin = match twin.or_else(|| args.twin.clone()) {
+            Some(path) => Some(Twin { sha256: sha256(&path)?, gguf: Gguf::open(&path)? }),
+            None => None,
+        };
         for (name, path) in dumps {
             let dump = Dump::open(&path)?;
             let n_ctx = dump.manifest().run.n_ctx as usize;
-            let mut engine = build(args.engine, args.arithmetic, &model, conventions, n_ctx)?;
+            let mut numerics = harness::numerics(&model_sha256, &dump)?;
+            match args.activations {
+                ActivationsChoice::Auto => {}
+                ActivationsChoice::Whole => numerics.activations = ActivationMode::Whole,
+                ActivationsChoice::Rounded => numerics.activations = ActivationMode::Rounded,
+            }
+            let mut engine = build(&args, &model, conventions, numerics, n_ctx)?;
+            let reference = match &twin {
+                Some(twin) => Some(ReferenceModel { gguf: &twin.gguf, sha256: &twin.sha256 }),
+                None if dump.manifest().model.sha256 == model_sha256 => {
+                    Some(ReferenceModel { gguf: model.gguf(), sha256: &model_sha256 })
+                }
+                None => None,
+            };
+            let mode = args.mode(reference.is_some(), dump.has_graph())?;
             let bar = progress::bar(&name);
-            let check = harness::check(&mut *engine, &model_sha256, &dump, &mut progress::callback(&bar));
+            let floor = match mode {
+                Mode::Reseeded => None,
+                Mode::Cumulative | Mode::Both => Some(floor(&model, conventions, numerics, n_ctx, &dump)?),
+            };
+            let options =
+                CheckOptions { mode, reference, model: Some(&model), keep: &keep, floor: floor.as_ref() };
+            let progress = &mut progress::callback(&bar);
+            let check = harness::check_with(&mut *engine, &model_sha256, &dump, options, progress);
             bar.finish_and_clear();
             let check = check.with_context(|| format!("check {name}"))?;
             let header = header(&name, &model, &dump, &*engine, &conventions, &check);
@@ -127,15 +227,20 @@ fn conventions(settings: &[String]) -> Result<Conventions> {
 }
 
 fn build<'m>(
-    engine: EngineName,
-    arithmetic: Arithmetic,
+    args: &Args,
     model: &'m Model,
     conventions: Conventions,
+    numerics: Numerics,
     n_ctx: usize,
 ) -> Result<Box<dyn Engine + 'm>> {
-    Ok(match (engine, arithmetic) {
-        (EngineName::Cpu, Arithmetic::F32) => Box::new(CpuEngine::<f32>::new(model, conventions, n_ctx)?),
-        (EngineName::Cpu, Arithmetic::F64) => Box::new(CpuEngine::<f64>::new(model, conventions, n_ctx)?),
+    let EngineName::Cpu = args.engine;
+    Ok(match args.arithmetic {
+        Arithmetic::F32 => {
+            Box::new(CpuEngine::<f32>::new(model, conventions, n_ctx)?.with_numerics(numerics)?)
+        }
+        Arithmetic::F64 => {
+            Box::new(CpuEngine::<f64>::new(model, conventions, n_ctx)?.with_numerics(numerics)?)
+        }
     })
 }
 

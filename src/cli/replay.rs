@@ -30,7 +30,7 @@ pub(super) struct Args {
 
 pub(super) fn run(args: Args) -> Result<ExitCode> {
     let mut replays = Vec::new();
-    for Subject { model, dumps } in args.subject.resolve(Which::Twin)? {
+    for Subject { model, dumps, .. } in args.subject.resolve(Which::Twin)? {
         let gguf = Gguf::open(&model)?;
         let model_sha256 = sha256(&model)?;
         for (name, path) in dumps {

@@ -34,6 +34,8 @@ pub(super) enum Which {
 /// A model with the dumps to look at, each with a name for the report.
 pub(super) struct Subject {
     pub(super) model: PathBuf,
+    /// The unfolded twin of a folded model, which llama.cpp ran; none if it is the model itself, or not known.
+    pub(super) twin: Option<PathBuf>,
     pub(super) dumps: Vec<(String, PathBuf)>,
 }
 
@@ -46,7 +48,7 @@ impl SubjectArgs {
         if let (Some(model), Some(dump)) = (&self.model, &self.dump) {
             let stem = |path: &Path| path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
             let name = format!("{} / {}", stem(model), stem(dump));
-            return Ok(vec![Subject { model: model.clone(), dumps: vec![(name, dump.clone())] }]);
+            return Ok(vec![Subject { model: model.clone(), twin: None, dumps: vec![(name, dump.clone())] }]);
         }
         if self.cases.is_empty() {
             bail!("nothing to look at: name a case folder, or --model and --dump");
@@ -58,14 +60,16 @@ impl SubjectArgs {
 fn of_case(case: &Case, which: Which) -> Result<Subject> {
     let bar = progress::bar(&format!("building {}", case.model.preset));
     let models = cache::models();
-    let model = match which {
-        Which::Folded => case.build_model(&models, &mut progress::callback(&bar)),
-        Which::Twin => case.build_twin(&models, &mut progress::callback(&bar)),
-    };
+    let twin = case.build_twin(&models, &mut progress::callback(&bar));
     bar.finish_and_clear();
+    let twin = twin?;
+    let (model, twin) = match which {
+        Which::Folded => (case.build_model(&models, &mut |_, _| {})?, Some(twin)),
+        Which::Twin => (twin, None),
+    };
     let dumps = case.dumps.iter().map(|dump| {
         let stem = dump.file.strip_suffix(".npz").unwrap_or(&dump.file);
         (format!("{} / {stem}", case.name), case.dump_path(dump))
     });
-    Ok(Subject { model: model?, dumps: dumps.collect() })
+    Ok(Subject { model, twin, dumps: dumps.collect() })
 }

@@ -6,6 +6,7 @@
 mod budget;
 mod comparison;
 mod error;
+mod legs;
 mod limit;
 mod logits;
 mod metrics;
@@ -17,7 +18,8 @@ mod verdict;
 pub use budget::{BUDGET_FACTOR, U, budget};
 pub use comparison::{Comparison, FirstDifference, KindRow, LayerWorst, StepWorst, worst};
 pub use error::CompareError;
-pub use limit::{CUMULATIVE_RELATIVE_L2, Limit};
+pub use legs::{Departs, Leg, Legs};
+pub use limit::{CUMULATIVE_RELATIVE_L2, FLOOR_FACTOR, LARGEST_LIMIT, Limit};
 pub use logits::LogitsResult;
 pub use metrics::{Metrics, NonFinite, scaled_error};
 pub use result::{Shaped, TensorResult};

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use super::error::{CompareError, check_count};
-use super::{Limit, Metrics, Verdict};
+use super::{Departs, Legs, Limit, Metrics, Verdict};
 use crate::tensor::{Layout, TensorId, Values};
 
 /// Values with the extents they claim.
@@ -30,8 +30,13 @@ pub struct TensorResult {
     pub metrics: Option<Metrics>,
     /// The largest relative L2 it may have.
     pub limit: f64,
-    /// The share of the limit that it uses (infinite if the reference is zero), if it was measured.
+    /// The share of its limit that it uses (infinite if the reference is zero), if it was measured: of the cumulative limit or
+    /// of its operator's budget, whichever is larger.
     pub share: Option<f64>,
+    /// The noise floor of its relative L2, if one was measured.
+    pub floor: Option<f64>,
+    /// Its operator judged from the reference's own inputs.
+    pub legs: Option<Legs>,
 }
 
 impl TensorResult {
@@ -84,7 +89,42 @@ impl TensorResult {
 
     fn unmeasured(id: TensorId, op: &str, ne: [u64; 4], verdict: Verdict, limit: Limit) -> TensorResult {
         let limit = limit.relative_l2;
-        TensorResult { id, op: op.to_owned(), ne, verdict, metrics: None, limit, share: None }
+        TensorResult {
+            id,
+            op: op.to_owned(),
+            ne,
+            verdict,
+            metrics: None,
+            limit,
+            share: None,
+            floor: None,
+            legs: None,
+        }
+    }
+
+    /// Adds what judging its operator from the reference's inputs gave. A side that departs from exact arithmetic makes a pass a
+    /// difference, whatever the cumulative error is.
+    pub fn with_legs(mut self, legs: Legs) -> TensorResult {
+        if self.verdict.is_compared() {
+            let share = legs.share();
+            if self.verdict.is_pass() && legs.departs() != Departs::Neither {
+                self.verdict = Verdict::Differ;
+            }
+            self.share = self.share.map(|so_far| if share > so_far { share } else { so_far });
+        }
+        self.legs = Some(legs);
+        self
+    }
+
+    /// Who departed from exact arithmetic; none if that was not judged.
+    pub fn departs(&self) -> Option<Departs> {
+        self.legs.as_ref().map(Legs::departs)
+    }
+
+    /// How many times its noise floor the error is.
+    pub fn times_floor(&self) -> Option<f64> {
+        let (floor, metrics) = (self.floor?, self.metrics.as_ref()?);
+        (metrics.relative_l2 > 0.0).then(|| metrics.relative_l2 / floor)
     }
 
     /// How bad it is, as a share of the limit: infinite for a failure that has no share, `None` for a skip.

@@ -107,6 +107,11 @@ impl Dump {
         base.map_or(Origin::Node(node.id), |base| base.origin)
     }
 
+    /// Whether it tells what its tensors were computed from, as a dump of llama.cpp does.
+    pub fn has_graph(&self) -> bool {
+        self.nodes().iter().any(|node| !node.sources.is_empty())
+    }
+
     /// The operator that computed a node's values, through pure views: `GATED_DELTA_NET` for a VIEW of its
     /// result. The node's own operator for views of leaves.
     pub fn root_op<'a>(&'a self, node: &'a Node) -> &'a str {

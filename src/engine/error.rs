@@ -4,6 +4,7 @@ use thiserror::Error;
 
 use super::TapError;
 use crate::model::ModelError;
+use crate::tensor::GgmlType;
 
 /// Why an engine could not run.
 #[derive(Error, Debug)]
@@ -81,6 +82,14 @@ pub enum EngineError {
         got: String,
         /// What there is.
         expected: String,
+    },
+    /// Keys or values are to be stored in a type that no engine here keeps them in.
+    #[error("a {cache} cache of {got}: this engine keeps f32, f16 or bf16; make the dump with one of them")]
+    CacheType {
+        /// `K` or `V`.
+        cache: &'static str,
+        /// The type.
+        got: GgmlType,
     },
     /// The tap refused to go on.
     #[error("tap at {tensor}: {cause}")]

@@ -4,11 +4,13 @@ mod candidates;
 mod conventions;
 pub mod cpu;
 mod error;
+mod numerics;
 mod tap;
 
 pub use candidates::*;
 pub use conventions::Conventions;
 pub use error::EngineError;
+pub use numerics::{ActivationMode, Numerics};
 pub use tap::{Emitter, NullTap, Tap, TapError};
 
 use ndarray::Array2;

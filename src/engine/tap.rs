@@ -27,6 +27,15 @@ pub trait Tap {
         values: Values<'_>,
     ) -> Result<Option<Vec<f32>>, TapError>;
 
+    /// What the reference had for a tensor that the engine has just emitted and is about to round on purpose: as many values,
+    /// in the same order. None if that is not known, and the engine rounds what it has.
+    ///
+    /// # Errors
+    /// Any error stops the engine.
+    fn rounds_like(&mut self, _id: &TensorId) -> Result<Option<Vec<f32>>, TapError> {
+        Ok(None)
+    }
+
     /// Whether the engine should gather tensors at all.
     fn is_active(&self) -> bool {
         true
@@ -46,17 +55,25 @@ impl Tap for NullTap {
     }
 }
 
+/// What an active tap said to a tensor.
+struct Answer {
+    id: TensorId,
+    replacement: Option<Vec<f32>>,
+}
+
 /// Gives the tensors of one step their identities and passes them to the tap.
 pub struct Emitter<'t> {
     tap: &'t mut dyn Tap,
     step: u32,
     seen: HashMap<String, u32>,
+    /// The tensor that was emitted last, and how many elements it has.
+    last: Option<(TensorId, usize)>,
 }
 
 impl<'t> Emitter<'t> {
     /// An emitter for step `step` (graph evaluations, from 0).
     pub fn new(tap: &'t mut dyn Tap, step: u32) -> Emitter<'t> {
-        Emitter { tap, step, seen: HashMap::new() }
+        Emitter { tap, step, seen: HashMap::new(), last: None }
     }
 
     /// Emits a tensor under `name-layer` (or `name`); returns it, or what the tap put in its place.
@@ -69,13 +86,28 @@ impl<'t> Emitter<'t> {
         layer: Option<usize>,
         mut values: Array<T, D>,
     ) -> Result<Array<T, D>, EngineError> {
-        if let Some((id, replacement)) = self.pass(name, layer, values.view())? {
-            if replacement.len() != values.len() {
-                let (got, expected) = (replacement.len(), values.len());
-                return Err(EngineError::Replacement { tensor: id.to_string(), got, expected });
-            }
+        let Some(Answer { id, replacement }) = self.pass(name, layer, values.view())? else {
+            return Ok(values);
+        };
+        if let Some(replacement) = replacement {
+            check_size(&id, replacement.len(), values.len())?;
             // Iteration order is the logical order, outermost dimension first, as `Values` is packed.
             values.iter_mut().zip(replacement).for_each(|(value, new)| *value = T::from_f32(new));
+        }
+        self.last = Some((id, values.len()));
+        Ok(values)
+    }
+
+    /// What the reference had for the tensor that was emitted last, if that is known; see [`Tap::rounds_like`].
+    ///
+    /// # Errors
+    /// If the tap fails or what it gives has another size.
+    pub fn rounds_like(&mut self) -> Result<Option<Vec<f32>>, EngineError> {
+        let Some((id, expected)) = &self.last else { return Ok(None) };
+        let values =
+            self.tap.rounds_like(id).map_err(|cause| EngineError::Tap { tensor: id.to_string(), cause })?;
+        if let Some(values) = &values {
+            check_size(id, values.len(), *expected)?;
         }
         Ok(values)
     }
@@ -98,7 +130,7 @@ impl<'t> Emitter<'t> {
         name: &str,
         layer: Option<usize>,
         values: ArrayView<'_, T, D>,
-    ) -> Result<Option<(TensorId, Vec<f32>)>, EngineError> {
+    ) -> Result<Option<Answer>, EngineError> {
         if !self.tap.is_active() {
             return Ok(None);
         }
@@ -119,6 +151,13 @@ impl<'t> Emitter<'t> {
             .tap
             .tensor(&id, ne, T::values(slice))
             .map_err(|cause| EngineError::Tap { tensor: id.to_string(), cause })?;
-        Ok(replacement.map(|values| (id, values)))
+        Ok(Some(Answer { id, replacement }))
     }
+}
+
+fn check_size(id: &TensorId, got: usize, expected: usize) -> Result<(), EngineError> {
+    if got == expected {
+        return Ok(());
+    }
+    Err(EngineError::Replacement { tensor: id.to_string(), got, expected })
 }

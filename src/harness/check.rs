@@ -3,21 +3,63 @@
 //! What is compared: each f32 node of the dump's graph that llama.cpp named, whose values the dump holds, and that is not
 //! a view of a cache (its content at that moment is the previous step's, which the state tensors show). A node that the
 //! engine does not emit is missing; a tensor that the graph does not have is extra.
+//!
+//! Cumulative: the engine runs on its own values from token to logits. Reseeded: it goes on with the reference's values after
+//! each tensor, so that every operator is judged alone, against the reference and against the exact result.
 
 use std::path::Path;
 
-use super::HarnessError;
-use crate::compare::{Comparison, Limit, LogitsResult, Shaped, TensorResult};
+use super::comparer::Comparer;
+use super::floor::{self, Floor};
+use super::reseed::Reseeder;
+use super::{HarnessError, StateKind};
+use crate::compare::{Comparison, TensorResult, Verdict};
 use crate::dump::{Dump, Node};
-use crate::engine::{Engine, Tap, TapError, Ubatch};
+use crate::engine::{ActivationMode, Engine, Numerics, Ubatch};
+use crate::gguf::Gguf;
+use crate::model::Model;
+use crate::replay::Walk;
 use crate::synth::UNFOLDED_FROM;
-use crate::tensor::{GgmlType, TensorId, Values};
+use crate::tensor::GgmlType;
 
 /// Called with tensors compared so far and in all.
 pub type Progress<'a> = &'a mut dyn FnMut(u64, u64);
 
-/// The node that holds the logits.
-const LOGITS: &str = "result_output";
+/// How errors are carried.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Mode {
+    /// The engine runs on its own results throughout.
+    #[default]
+    Cumulative,
+    /// It goes on with the reference's values after each tensor.
+    Reseeded,
+    /// One run of each; both results stand in the same row.
+    Both,
+}
+
+/// The model that the reference ran, which exact results need.
+#[derive(Clone, Copy)]
+pub struct ReferenceModel<'a> {
+    /// The file: for a folded model its unfolded twin.
+    pub gguf: &'a Gguf,
+    /// Its SHA-256.
+    pub sha256: &'a str,
+}
+
+/// What a check does besides running the engine.
+#[derive(Clone, Copy, Default)]
+pub struct CheckOptions<'a> {
+    /// How errors are carried.
+    pub mode: Mode,
+    /// The model that the reference ran; without it no operator can be judged alone.
+    pub reference: Option<ReferenceModel<'a>>,
+    /// The model that the engine runs: what a folded weight may be off by its transform is computed from it.
+    pub model: Option<&'a Model>,
+    /// States that the engine keeps when everything else is reseeded.
+    pub keep: &'a [StateKind],
+    /// The noise floor of each tensor, which the cumulative error is judged against.
+    pub floor: Option<&'a Floor>,
+}
 
 /// What a check found.
 #[derive(Clone, PartialEq, Debug)]
@@ -26,6 +68,8 @@ pub struct Check {
     pub comparison: Comparison,
     /// Named f32 tensors of the graph that the dump does not hold, because its filters left them out.
     pub not_captured: u64,
+    /// In a reseeded run: tensors that could not be judged from the reference's inputs, by reason.
+    pub not_judged: std::collections::BTreeMap<String, u64>,
 }
 
 /// Runs `engine` on the tokens of `dump` and compares. `model_sha256` names the model that the engine runs.
@@ -36,6 +80,20 @@ pub fn check(
     engine: &mut dyn Engine,
     model_sha256: &str,
     dump: &Dump,
+    progress: Progress<'_>,
+) -> Result<Check, HarnessError> {
+    check_with(engine, model_sha256, dump, CheckOptions::default(), progress)
+}
+
+/// Runs `engine` on the tokens of `dump` and compares in the way that the options ask for.
+///
+/// # Errors
+/// As [`check`]; and if operators are to be judged alone without the model that the reference ran.
+pub fn check_with(
+    engine: &mut dyn Engine,
+    model_sha256: &str,
+    dump: &Dump,
+    options: CheckOptions<'_>,
     progress: Progress<'_>,
 ) -> Result<Check, HarnessError> {
     check_model(model_sha256, dump)?;
@@ -52,20 +110,101 @@ pub fn check(
         return Err(HarnessError::NothingToCompare { dump: dump.path().to_owned() });
     }
     let not_captured = dump.nodes().iter().filter(|node| is_compared(node)).count() as u64 - expected;
-    let mut comparer = Comparer {
-        dump,
-        results: vec![None; dump.nodes().len()],
-        extra: Vec::new(),
-        logits: Vec::new(),
-        wanted,
-        compared: 0,
-        expected,
-        progress,
+    let passes = if options.mode == Mode::Both { 2 } else { 1 };
+    let mut done = 0;
+    let mut count = || {
+        done += 1;
+        progress(done, expected * passes);
     };
-    for ubatch in &ubatches {
-        engine.step(ubatch, &mut comparer)?;
+    let mut cumulative = None;
+    if options.mode != Mode::Reseeded {
+        engine.reset();
+        let walk = match options.reference.filter(|_| options.mode == Mode::Both) {
+            Some(reference) => Some(Walk::by_name(reference.gguf, reference.sha256, dump)?),
+            None => None,
+        };
+        let mut comparer = Comparer::new(dump, wanted.clone(), options.floor, walk, &mut count);
+        for ubatch in &ubatches {
+            engine.step(ubatch, &mut comparer)?;
+        }
+        cumulative = Some(comparer.finish()?);
     }
-    Ok(Check { comparison: comparer.finish(), not_captured })
+    let mut not_judged = std::collections::BTreeMap::new();
+    let comparison = match (options.mode, cumulative) {
+        (Mode::Cumulative, Some(comparison)) => comparison,
+        (_, cumulative) => {
+            let walk = match options.reference {
+                Some(reference) => Walk::by_name(reference.gguf, reference.sha256, dump)?,
+                None => return Err(HarnessError::NoReferenceModel { dump: dump.path().to_owned() }),
+            };
+            engine.reset();
+            let mut reseeder = Reseeder::new(dump, wanted, walk, options, &mut count);
+            for ubatch in &ubatches {
+                engine.step(ubatch, &mut reseeder)?;
+            }
+            let reseeded = reseeder.finish()?;
+            for result in &reseeded.results {
+                if let Verdict::Skipped(reason) = &result.verdict {
+                    let kind = reason.split_once(": ").map_or(&reason[..], |(kind, _)| kind);
+                    *not_judged.entry(kind.to_owned()).or_default() += 1;
+                }
+            }
+            match cumulative {
+                Some(cumulative) => join(cumulative, reseeded),
+                None => reseeded,
+            }
+        }
+    };
+    Ok(Check { comparison, not_captured, not_judged })
+}
+
+/// Measures the noise floor of every tensor for [`CheckOptions::floor`]: the same engine in two arithmetics on the tokens of
+/// `dump`.
+///
+/// # Errors
+/// If an engine cannot run, or they do not give the same tensors.
+pub fn measure_floor(
+    narrow: &mut dyn Engine,
+    wide: &mut (dyn Engine + Send),
+    dump: &Dump,
+) -> Result<Floor, HarnessError> {
+    floor::measure(narrow, wide, &ubatches_of(dump)?, dump)
+}
+
+/// Puts what the reseeded run says of each operator beside the cumulative result of the same tensor.
+fn join(mut cumulative: Comparison, reseeded: Comparison) -> Comparison {
+    let mut judged: std::collections::HashMap<_, TensorResult> =
+        reseeded.results.into_iter().map(|result| (result.id.clone(), result)).collect();
+    for result in &mut cumulative.results {
+        if let Some(TensorResult { legs: Some(legs), .. }) = judged.remove(&result.id) {
+            *result = result.clone().with_legs(legs);
+        }
+    }
+    cumulative
+}
+
+/// What an engine has to round on purpose to do as the reference did: activations only if llama.cpp ran the same file, as an
+/// unfolded twin holds f32 weights; keys and values as the run kept them.
+///
+/// # Errors
+/// If the dump names a type of keys or values that there is not.
+pub fn numerics(model_sha256: &str, dump: &Dump) -> Result<Numerics, HarnessError> {
+    let ty = |key, name: &str| {
+        let unknown = || HarnessError::CacheType { dump: dump.path().to_owned(), key, got: name.to_owned() };
+        GgmlType::from_name(name).ok_or_else(unknown)
+    };
+    let run = &dump.manifest().run;
+    let is_same = dump.manifest().model.sha256 == model_sha256;
+    // A run of an engine of ours, which has no graph, rounds nothing.
+    Ok(Numerics {
+        activations: if is_same && dump.has_graph() {
+            ActivationMode::Rounded
+        } else {
+            ActivationMode::Whole
+        },
+        type_k: ty("type_k", &run.type_k)?,
+        type_v: ty("type_v", &run.type_v)?,
+    })
 }
 
 fn check_model(model_sha256: &str, dump: &Dump) -> Result<(), HarnessError> {
@@ -104,89 +243,4 @@ fn ubatches_of(dump: &Dump) -> Result<Vec<Ubatch>, HarnessError> {
 
 fn is_compared(node: &Node) -> bool {
     node.is_named() && node.ty == GgmlType::F32 && !node.ne.contains(&0) && !node.is_cache_view()
-}
-
-/// The tap that compares.
-struct Comparer<'a> {
-    dump: &'a Dump,
-    /// One per node of the dump.
-    results: Vec<Option<TensorResult>>,
-    extra: Vec<TensorResult>,
-    logits: Vec<LogitsResult>,
-    wanted: Vec<bool>,
-    compared: u64,
-    expected: u64,
-    progress: Progress<'a>,
-}
-
-impl Comparer<'_> {
-    fn compare(&mut self, id: &TensorId, ne: [u64; 4], values: Values<'_>) -> Result<(), HarnessError> {
-        let Some(node) = self.dump.find(id) else {
-            self.extra.push(TensorResult::extra(id.clone(), ne, Limit::CUMULATIVE));
-            return Ok(());
-        };
-        let index = node.id as usize;
-        if !self.wanted[index] {
-            return Ok(());
-        }
-        // `wanted` holds only nodes with values, so this is never empty.
-        let Some(reference) = self.dump.f32(node)? else { return Ok(()) };
-        let op = self.dump.root_op(node);
-        let reference = Shaped { ne: node.ne, values: &*reference };
-        let actual = Shaped { ne, values };
-        let result = TensorResult::measure(id.clone(), op, reference, actual, None, Limit::CUMULATIVE)?;
-        if id.name == LOGITS && reference.ne == ne {
-            self.compare_logits(id.step, reference, values)?;
-        }
-        self.results[index] = Some(result);
-        self.compared += 1;
-        (self.progress)(self.compared, self.expected);
-        Ok(())
-    }
-
-    fn compare_logits(
-        &mut self,
-        step: u32,
-        reference: Shaped<&[f32]>,
-        actual: Values<'_>,
-    ) -> Result<(), HarnessError> {
-        let n_vocab = reference.ne[0] as usize;
-        for (row, logits) in reference.values.chunks_exact(n_vocab).enumerate() {
-            let range = row * n_vocab..(row + 1) * n_vocab;
-            let actual = match actual {
-                Values::F32(values) => Values::F32(&values[range]),
-                Values::F64(values) => Values::F64(&values[range]),
-            };
-            self.logits.push(LogitsResult::measure(step, row as u32, logits, actual)?);
-        }
-        Ok(())
-    }
-
-    fn finish(self) -> Comparison {
-        let mut results = Vec::with_capacity(self.expected as usize);
-        for ((node, result), wanted) in self.dump.nodes().iter().zip(self.results).zip(self.wanted) {
-            match result {
-                Some(result) => results.push(result),
-                None if wanted => {
-                    let op = self.dump.root_op(node);
-                    results.push(TensorResult::missing(node.id(), op, node.ne, Limit::CUMULATIVE));
-                }
-                None => {}
-            }
-        }
-        results.extend(self.extra);
-        Comparison { results, logits: self.logits }
-    }
-}
-
-impl Tap for Comparer<'_> {
-    fn tensor(
-        &mut self,
-        id: &TensorId,
-        ne: [u64; 4],
-        values: Values<'_>,
-    ) -> Result<Option<Vec<f32>>, TapError> {
-        self.compare(id, ne, values)?;
-        Ok(None)
-    }
 }

@@ -9,6 +9,7 @@ use crate::dump::DumpError;
 use crate::engine::EngineError;
 use crate::gguf::GgufError;
 use crate::model::ModelError;
+use crate::replay::ReplayError;
 use crate::synth::SynthError;
 
 /// Why a check could not run.
@@ -40,6 +41,28 @@ pub enum HarnessError {
         path: PathBuf,
         /// Why.
         cause: String,
+    },
+    /// Operators cannot be judged alone.
+    #[error(transparent)]
+    Replay(#[from] ReplayError),
+    /// Operators cannot be judged alone without the file that the reference ran.
+    #[error(
+        "dump {}: judging each operator alone needs the very file that llama.cpp ran: give the unfolded twin of the model, or \
+         compare the cumulative error only (--mode cumulative)", dump.display()
+    )]
+    NoReferenceModel {
+        /// The dump.
+        dump: PathBuf,
+    },
+    /// The dump's keys or values are of a type that does not exist.
+    #[error("dump {}: run.{key} = \"{got}\", which is no type of ggml", dump.display())]
+    CacheType {
+        /// The dump.
+        dump: PathBuf,
+        /// `type_k` or `type_v`.
+        key: &'static str,
+        /// What it says.
+        got: String,
     },
     /// A recipe names something that does not exist.
     #[error("{}: {key} = \"{got}\", expected one of {expected}", path.display())]

@@ -2,12 +2,22 @@
 
 mod case;
 mod check;
+mod comparer;
 mod error;
+mod floor;
+mod folded;
+mod follow;
 mod record;
+mod reference;
+mod reseed;
 mod schedule;
 
 pub use case::{Case, CaseDump, ModelRecipe};
-pub use check::{Check, Progress, check};
+pub use check::{
+    Check, CheckOptions, Mode, Progress, ReferenceModel, check, check_with, measure_floor, numerics,
+};
 pub use error::HarnessError;
+pub use floor::Floor;
 pub use record::Recorder;
+pub use reseed::StateKind;
 pub use schedule::{Continuation, ubatches};

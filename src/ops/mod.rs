@@ -23,7 +23,7 @@ pub use fwht::fwht;
 pub use gated_delta_net::{DecayOrder, DeltaGates, DeltaRule, gated_delta_net};
 pub use get_rows::get_rows;
 pub use glu::swiglu;
-pub use mul_mat::{Rows, dot, mul_mat};
+pub use mul_mat::{Activations, Rows, carry, dot, mul_mat};
 pub use norm::{l2_norm, rms_norm};
 pub use real::Real;
 pub use rope::{Rope, RopePairing, RopeSections};

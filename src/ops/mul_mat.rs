@@ -4,12 +4,13 @@
 //! W  [n_out, n_in] in any format of `quant`, exact in f32;  x  [n_tokens, n_in];  y  [n_tokens, n_out]
 //! ```
 //! Accumulates in the arithmetic's own type, in [`LANES`] interleaved partial sums that are added pairwise.
-//! Mirrors `ggml_compute_forward_mul_mat` (ggml-cpu.c) without its rounding of activations.
+//! Mirrors `ggml_compute_forward_mul_mat` (ggml-cpu.c), with or without its rounding of activations.
 
 use ndarray::{Array2, ArrayView2, Axis};
 use rayon::prelude::*;
 
 use super::Real;
+use super::exact::{Rounded, round_activation, vec_dot_type};
 use crate::quant::{Format, QuantError, format};
 use crate::tensor::GgmlType;
 
@@ -100,28 +101,90 @@ pub fn dot<T: Real>(x: &[T], y: &[T]) -> T {
     x_rest.iter().zip(y_rest).fold(sums[0], |sum, (&a, &b)| sum + a * b)
 }
 
+/// What becomes of an activation in front of a product.
+#[derive(Clone, Copy, Debug, Default)]
+pub enum Activations<'a> {
+    /// It is taken as it is.
+    #[default]
+    Whole,
+    /// It is rounded as ggml-cpu rounds it for the type of the weights: to f32, then to that type's `vec_dot_type`.
+    Rounded,
+    /// What rounding did to the reference's activation is added to it: `x + (rounded(x_ref) - x_ref)`, with `x_ref` packed and
+    /// of the size of all tokens. Where both are equal this is what `Rounded` does; where they differ by their own rounding,
+    /// no code falls to the other side of a tie, and the difference is carried on as it is.
+    RoundedLike(&'a [f32]),
+}
+
+impl Activations<'_> {
+    /// Applies it to the activation of token `token`, in front of weights of type `ty`. Gives by how much the sums of blocks
+    /// that are stored beside it are off, if they are stored.
+    fn apply<T: Real>(self, ty: GgmlType, token: usize, row: &mut [T]) -> Option<Vec<f32>> {
+        let partner = vec_dot_type(ty).filter(|&partner| partner != GgmlType::F32)?;
+        match self {
+            Activations::Whole => None,
+            Activations::Rounded => {
+                let narrow: Vec<f32> = row.iter().map(|x| x.to_f64() as f32).collect();
+                let Rounded { values, sum_errors } = round_activation(partner, &narrow);
+                row.iter_mut().zip(values).for_each(|(x, rounded)| *x = T::from_f32(rounded));
+                sum_errors
+            }
+            Activations::RoundedLike(reference) => {
+                let reference = &reference[token * row.len()..][..row.len()];
+                let Rounded { values, sum_errors } = round_activation(partner, reference);
+                for ((x, rounded), &reference) in row.iter_mut().zip(values).zip(reference) {
+                    *x = carry(*x, rounded, reference);
+                }
+                sum_errors
+            }
+        }
+    }
+}
+
+/// `x` with what rounding did to the reference's value.
+pub fn carry<T: Real>(x: T, rounded: f32, reference: f32) -> T {
+    T::from_f64(x.to_f64() + (f64::from(rounded) - f64::from(reference)))
+}
+
+/// Elements of a block whose sum Q8_1 stores, for the minima of the weights.
+const SUM_BLOCK: usize = 32;
+
 /// Rows that one task decodes; large enough to hide the cost of a task.
 const ROWS_PER_TASK: usize = 16;
 
 /// Multiplies every token's activation with the matrix: `[n_tokens, n_in]` to `[n_tokens, n_out]`.
 ///
 /// # Panics
-/// If `x` has another width than the matrix.
-pub fn mul_mat<T: Real>(weight: &Rows<'_>, x: ArrayView2<'_, T>) -> Array2<T> {
+/// If `x` has another width than the matrix, or a reference to round like fewer values than `x`.
+pub fn mul_mat<T: Real>(weight: &Rows<'_>, x: ArrayView2<'_, T>, activations: Activations<'_>) -> Array2<T> {
     let (n_tokens, n_in) = x.dim();
     assert_eq!(n_in, weight.n_in, "activation width");
-    let x = x.as_standard_layout();
+    let mut x = x.as_standard_layout();
+    let mut sum_errors: Vec<Vec<f32>> = Vec::new(); // per token, if its rounding stores sums
+    if !matches!(activations, Activations::Whole) {
+        for (token, mut row) in x.rows_mut().into_iter().enumerate() {
+            let row = row.as_slice_mut().expect("standard layout");
+            sum_errors.extend(activations.apply(weight.ty(), token, row));
+        }
+    }
     let tokens: Vec<&[T]> =
         x.rows().into_iter().map(|row| row.to_slice().expect("standard layout")).collect();
     let mut transposed = vec![T::ZERO; weight.n_out * n_tokens]; // [n_out, n_tokens]
     transposed.par_chunks_mut(ROWS_PER_TASK * n_tokens.max(1)).enumerate().for_each(|(task, rows)| {
         let mut decoded = vec![0.0; n_in];
         let mut scratch = Vec::new();
+        let mut minima = vec![0.0; if sum_errors.is_empty() { 0 } else { n_in }];
         for (i, out) in rows.chunks_mut(n_tokens.max(1)).enumerate() {
             weight.decode_row(task * ROWS_PER_TASK + i, &mut decoded);
             let row = T::cast_row(&decoded, &mut scratch);
             for (y, x) in out.iter_mut().zip(&tokens) {
                 *y = dot(row, x);
+            }
+            if !sum_errors.is_empty() && weight.minima_of_row(task * ROWS_PER_TASK + i, &mut minima) {
+                for (y, errors) in out.iter_mut().zip(&sum_errors) {
+                    for (&minimum, &error) in minima.iter().step_by(SUM_BLOCK).zip(errors) {
+                        *y += T::from_f32(minimum) * T::from_f32(error);
+                    }
+                }
             }
         }
     });
@@ -144,7 +207,7 @@ mod tests {
         let weight: Vec<u8> =
             [1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0].iter().flat_map(|w| w.to_le_bytes()).collect();
         let rows = Rows::new(GgmlType::F32, &weight, 3, 2).unwrap();
-        let y = mul_mat(&rows, array![[1.0f64, 0.0, -1.0], [2.0, 1.0, 0.0]].view());
+        let y = mul_mat(&rows, array![[1.0f64, 0.0, -1.0], [2.0, 1.0, 0.0]].view(), Activations::Whole);
         // 1 - 3, 4 - 6;  2 + 2, 8 + 5
         assert_eq!(y, array![[-2.0, -2.0], [4.0, 13.0]]);
     }
@@ -156,6 +219,27 @@ mod tests {
             let sum: usize = (0..n).map(|i| i * i).sum();
             assert_eq!(dot(&x, &x), sum as f32, "{n}");
         }
+    }
+
+    #[test]
+    fn rounds_the_activation_as_the_weights_ask_for() {
+        let one = half::f16::from_f32(1.0).to_le_bytes();
+        // One block of Q8_0, d = 1, codes 1, 1, 0, ..; the activation's d = 1: 126.6 -> 127, 0.4 -> 0
+        let mut block = [0u8; 34];
+        block[..2].copy_from_slice(&one);
+        (block[2], block[3]) = (1, 1);
+        let rows = Rows::new(GgmlType::Q8_0, &block, 32, 1).unwrap();
+        let mut x = Array2::from_elem((1, 32), 0.0f64);
+        (x[[0, 0]], x[[0, 1]], x[[0, 2]]) = (126.6, 0.4, 127.0);
+        let product =
+            |x: &Array2<f64>, activations: Activations<'_>| mul_mat(&rows, x.view(), activations)[[0, 0]];
+        assert_eq!(product(&x, Activations::Rounded), 127.0);
+        let reference: Vec<f32> = x.iter().map(|&x| x as f32).collect();
+        x[[0, 0]] = 126.4; // -> 126
+        assert_eq!(product(&x, Activations::Rounded), 126.0);
+        assert!((product(&x, Activations::Whole) - 126.8).abs() < 1e-12);
+        // The reference's 126.6 went up by 0.4, its 0.4 down by 0.4.
+        assert!((product(&x, Activations::RoundedLike(&reference)) - 126.8).abs() < 1e-5);
     }
 
     #[test]

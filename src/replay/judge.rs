@@ -5,7 +5,7 @@ use crate::compare::{U, budget};
 use crate::dump::Node;
 use crate::ops::exact::Rounding;
 use crate::quant;
-use crate::tensor::{GgmlType, Layout, TensorId, gather};
+use crate::tensor::{GgmlType, Layout, TensorId, Values, gather};
 
 /// How a node ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -97,21 +97,39 @@ pub(super) fn share(ty: GgmlType, held: &[u8], evaluated: &Evaluated) -> f64 {
 
 /// Compares the values that the dump holds with the exact ones.
 pub(super) fn judge(about: About, held: &[u8], evaluated: &Evaluated) -> NodeResult {
-    let Evaluated { exact, rounding, inherited } = evaluated;
     let ty = about.ty;
-    let mut reference = vec![0.0; exact.values.len()];
+    let mut reference = vec![0.0; evaluated.exact.values.len()];
     let is_float = matches!(ty, GgmlType::F32 | GgmlType::F16 | GgmlType::BF16);
-    let decoded = quant::decode(ty, held, &mut reference);
-    match decoded {
+    match quant::decode(ty, held, &mut reference) {
         Ok(()) if is_float => {}
         _ => return skipped(about, format!("a result of type {ty} is not evaluated")),
     }
-    let mut result =
-        NodeResult { outcome: Outcome::Within, rounding: *rounding, ..skipped(about, String::new()) };
-    for (i, ((&reference, &value), &terms)) in
-        reference.iter().zip(&exact.values).zip(&exact.terms).enumerate()
-    {
-        let reference = f64::from(reference);
+    judge_values(skipped(about, String::new()), ty, Values::F32(&reference), evaluated, &[])
+}
+
+/// Compares values with the exact ones; `allowed` is what each may be off beyond its budget, empty for nothing.
+pub(super) fn judge_values(
+    about: NodeResult,
+    ty: GgmlType,
+    values: Values<'_>,
+    evaluated: &Evaluated,
+    allowed: &[f64],
+) -> NodeResult {
+    let Evaluated { exact, rounding, inherited } = evaluated;
+    let mut result = NodeResult {
+        outcome: Outcome::Within,
+        rounding: *rounding,
+        flips: 0,
+        scaled_error: 0.0,
+        share: 0.0,
+        worst_index: 0,
+        reference: 0.0,
+        exact: 0.0,
+        ..about
+    };
+    for (i, (&value, &terms)) in exact.values.iter().zip(&exact.terms).enumerate() {
+        // As many values as exact ones: the caller has checked the shape; what is missing is not finite.
+        let reference = values.get(i).unwrap_or(f64::NAN);
         let value = if exact.additions == 0.0 { stored(ty, value) } else { value };
         if reference.is_finite() != value.is_finite() || reference.is_nan() != value.is_nan() {
             let at =
@@ -121,10 +139,11 @@ pub(super) fn judge(about: About, held: &[u8], evaluated: &Evaluated) -> NodeRes
         if reference == value || (reference.is_nan() && value.is_nan()) {
             continue;
         }
-        let inherited = inherited.get(i).copied().unwrap_or(0.0);
+        let extra = |more: &[f64]| more.get(i).copied().unwrap_or(0.0);
+        let inherited = extra(inherited) + extra(allowed);
         let budget = budget(terms, exact.additions) + inherited;
         let mut error = (reference - value).abs();
-        let flip = exact.flips.get(i).copied().unwrap_or(0.0);
+        let flip = extra(&exact.flips);
         if flip > 0.0 && error > budget {
             // What is left beyond the step is judged like any error.
             error = largest(0.0, error - flip);

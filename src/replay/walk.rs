@@ -9,7 +9,8 @@ use super::judge::{self, About, NodeResult};
 use super::operands::Operands;
 use crate::dump::{Dump, Node, Origin};
 use crate::gguf::Gguf;
-use crate::ops::exact::{Exact, Setting};
+use crate::ops::exact::Setting;
+use crate::tensor::Values;
 
 /// A replay that has come to some node of the graph.
 pub struct Walk<'a> {
@@ -28,7 +29,21 @@ pub struct Judged<'a> {
     /// How the reference compares with the exact values.
     pub result: NodeResult,
     /// The exact values; none if the node was skipped.
-    pub exact: Option<Exact>,
+    evaluated: Option<Evaluated>,
+}
+
+impl Judged<'_> {
+    /// The terms of each element; none if the node was skipped.
+    pub fn terms(&self) -> Option<&[f64]> {
+        self.evaluated.as_ref().map(|evaluated| &evaluated.exact.terms[..])
+    }
+
+    /// Judges other values of this tensor, an engine's from the same inputs, in place of the reference's. `allowed` is what
+    /// each element may be off beyond its budget, as the engine computes it by another way; empty for nothing.
+    pub fn against(&self, values: Values<'_>, allowed: &[f64]) -> Option<NodeResult> {
+        let evaluated = self.evaluated.as_ref()?;
+        Some(judge::judge_values(self.result.clone(), self.node.ty, values, evaluated, allowed))
+    }
 }
 
 impl<'a> Walk<'a> {
@@ -37,6 +52,23 @@ impl<'a> Walk<'a> {
     /// # Errors
     /// If the model is another or the dump is damaged.
     pub fn new(gguf: &'a Gguf, sha256: &str, dump: &'a Dump) -> Result<Walk<'a>, ReplayError> {
+        Walk::showing(gguf, sha256, dump, |root| !dump.has_values(root))
+    }
+
+    /// The same, with each node that llama.cpp did not name shown by its views, as an engine has only tensors with names.
+    ///
+    /// # Errors
+    /// As [`Walk::new`].
+    pub fn by_name(gguf: &'a Gguf, sha256: &str, dump: &'a Dump) -> Result<Walk<'a>, ReplayError> {
+        Walk::showing(gguf, sha256, dump, |root| !dump.has_values(root) || !root.is_named())
+    }
+
+    fn showing(
+        gguf: &'a Gguf,
+        sha256: &str,
+        dump: &'a Dump,
+        is_shown_by_views: impl Fn(&Node) -> bool,
+    ) -> Result<Walk<'a>, ReplayError> {
         let model = &dump.manifest().model;
         if model.sha256 != sha256 {
             return Err(ReplayError::OtherModel {
@@ -53,7 +85,7 @@ impl<'a> Walk<'a> {
             operands: Operands { gguf, dump },
             setting: setting_of(dump),
             caches: Caches::new(dump),
-            views: held_views(dump),
+            views: held_views(dump, is_shown_by_views),
             computed: computed.into_iter(),
         })
     }
@@ -63,9 +95,14 @@ impl<'a> Walk<'a> {
         self.computed.len()
     }
 
-    /// The number of the computed node that comes next; none at the end.
-    pub fn next_node(&self) -> Option<u32> {
-        self.computed.as_slice().first().map(|node| node.id)
+    /// The tensors that the next step judges; none at the end.
+    pub fn next_shown(&self) -> Option<Vec<&'a Node>> {
+        let node = *self.computed.as_slice().first()?;
+        let mut shown = self.views.get(&node.id).cloned().unwrap_or_default();
+        if self.operands.dump.has_values(node) {
+            shown.push(node);
+        }
+        Some(shown)
     }
 
     /// Evaluates the next computed node, and judges what the dump holds of it: nothing, the node, or views of it. None at the
@@ -104,19 +141,19 @@ impl<'a> Walk<'a> {
         let (op, types) = (judge::op_of(computed), self.operands.types(computed));
         let about = About { id: shown.id(), op, types, ty: shown.ty };
         match evaluated {
-            Ok(e) => Judged { node: shown, result: judge::judge(about, held, &e), exact: Some(e.exact) },
-            Err(reason) => Judged { node: shown, result: judge::skipped(about, reason), exact: None },
+            Ok(e) => Judged { node: shown, result: judge::judge(about, held, &e), evaluated: Some(e) },
+            Err(reason) => Judged { node: shown, result: judge::skipped(about, reason), evaluated: None },
         }
     }
 }
 
-/// The views that stand in for a computed node which the dump does not hold itself, by that node's number: `new_state` and
-/// `attn_output` for the unnamed result of the delta net.
-fn held_views(dump: &Dump) -> HashMap<u32, Vec<&Node>> {
+/// The views that stand in for a computed node, by that node's number: `new_state` and `attn_output` for the unnamed result of
+/// the delta net.
+fn held_views(dump: &Dump, is_shown_by_views: impl Fn(&Node) -> bool) -> HashMap<u32, Vec<&Node>> {
     let mut views: HashMap<u32, Vec<&Node>> = HashMap::new();
     for node in dump.nodes().iter().filter(|node| node.is_pure_view() && dump.has_values(node)) {
         match node.view_of.as_ref().map(|view| view.root) {
-            Some(Origin::Node(root)) if dump.node(root).is_some_and(|root| !dump.has_values(root)) => {
+            Some(Origin::Node(root)) if dump.node(root).is_some_and(&is_shown_by_views) => {
                 views.entry(root).or_default().push(node);
             }
             _ => {}

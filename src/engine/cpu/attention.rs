@@ -13,8 +13,10 @@ use rayon::prelude::*;
 
 use super::Context;
 use super::state::KvCache;
+use crate::engine::numerics::round_to;
 use crate::engine::{
-    Activation, Conventions, EngineError, HeadMap, HeadScale, QGateSplit, QkNorm, RopeBase, RopeDims,
+    Activation, Conventions, EngineError, HeadMap, HeadScale, Numerics, QGateSplit, QkNorm, RopeBase,
+    RopeDims,
 };
 use crate::model::Hparams;
 use crate::ops::{Real, Rope, dot, sigmoid, silu, soft_max_row};
@@ -39,11 +41,15 @@ pub(super) fn run<T: Real>(
     };
     let n_tokens = input.nrows();
     let names = [weight("attn_q"), weight("attn_k"), weight("attn_v")];
-    let [q_full, k, v] = context.projector.mul_mats(names.each_ref().map(String::as_str), &input)?;
+    let like = context.rounds_like()?;
+    let [q_full, k, v] =
+        context.projector.mul_mats(names.each_ref().map(String::as_str), &input, like.as_deref())?;
     let q_full = context.emitter.emit("Qcur_full", layer, q_full)?;
     let (q, gate) = split_query_and_gate(&q_full, n_head, head_dim, context.conventions.qgate_split);
     context.emitter.observe("Qcur_reshaped", layer, q.view())?;
+    let Numerics { type_k, type_v, .. } = context.numerics;
     let v = context.emitter.emit("Vcur", layer, v)?;
+    let v_like = context.rounds_like_in(type_v)?;
     context.emitter.observe(
         "Vcur",
         layer,
@@ -52,14 +58,18 @@ pub(super) fn run<T: Real>(
     let k = context.emitter.emit("Kcur", layer, k)?;
     let k = k.into_shape_with_order((n_tokens, n_head_kv, head_dim)).expect("packed");
 
-    let q = normed_and_rotated(context, il, "Qcur", &weight("attn_q_norm"), q, positions)?;
+    let mut q = normed_and_rotated(context, il, "Qcur", &weight("attn_q_norm"), q, positions)?;
+    let q_like = context.rounds_like_in(type_k)?;
     let k = normed_and_rotated(context, il, "Kcur", &weight("attn_k_norm"), k, positions)?;
-    let cells = s![n_past..n_past + n_tokens, ..];
-    cache
-        .k
-        .slice_mut(cells)
-        .assign(&k.into_shape_with_order((n_tokens, n_head_kv * head_dim)).expect("packed"));
-    cache.v.slice_mut(cells).assign(&v);
+    let k_like = context.rounds_like_in(type_k)?;
+    let k = k.into_shape_with_order((n_tokens, n_head_kv * head_dim)).expect("packed");
+    for (rows, mut new, ty, like) in [(&mut cache.k, k, type_k, &k_like), (&mut cache.v, v, type_v, &v_like)]
+    {
+        round_to(ty, new.as_slice_mut().expect("packed"), like.as_deref());
+        rows.slice_mut(s![n_past..n_past + n_tokens, ..]).assign(&new);
+    }
+    // A product with keys rounds its other factor to their type.
+    round_to(type_k, q.as_slice_mut().expect("packed"), q_like.as_deref());
 
     let attended = attend(context, il, &q, cache, n_past)?;
     let gate = context.emitter.emit("gate_reshaped", layer, gate)?;
@@ -70,7 +80,8 @@ pub(super) fn run<T: Real>(
     });
     let activated = context.emitter.emit("gate_sigmoid", layer, activated)?;
     let gated = context.emitter.emit("attn_gated", layer, attended * activated)?;
-    let out = context.projector.mul_mat(&weight("attn_output"), &gated)?;
+    let like = context.rounds_like()?;
+    let out = context.projector.mul_mat(&weight("attn_output"), &gated, like.as_deref())?;
     context.emitter.emit("attn_output", layer, out)
 }
 
@@ -174,7 +185,10 @@ fn attend<T: Real>(
             soft_max_row(row.into_slice().expect("packed"), T::from_f64(scale), |cell| cell <= n_past + t);
         }
     });
-    let probabilities = context.emitter.emit("kq_soft_max", Some(il), kq)?;
+    let mut probabilities = context.emitter.emit("kq_soft_max", Some(il), kq)?;
+    let type_v = context.numerics.type_v;
+    let like = context.rounds_like_in(type_v)?;
+    round_to(type_v, probabilities.as_slice_mut().expect("packed"), like.as_deref());
     let mut kqv = Array3::from_elem((n_head, n_tokens, head_dim), T::ZERO);
     kqv.axis_iter_mut(Axis(0)).into_par_iter().enumerate().for_each(|(head, mut out)| {
         for (t, mut row) in out.outer_iter_mut().enumerate() {

@@ -30,7 +30,9 @@ pub(super) fn run<T: Real>(
     let layer = Some(il);
     let names =
         ["attn_qkv", "attn_gate", "ssm_alpha", "ssm_beta"].map(|name| format!("blk.{il}.{name}.weight"));
-    let [qkv, z, alpha, beta] = context.projector.mul_mats(names.each_ref().map(String::as_str), &input)?;
+    let like = context.rounds_like()?;
+    let [qkv, z, alpha, beta] =
+        context.projector.mul_mats(names.each_ref().map(String::as_str), &input, like.as_deref())?;
     let qkv = context.emitter.emit("linear_attn_qkv_mixed", layer, qkv)?;
     let z = context.emitter.emit("z", layer, z)?;
     let (gate, beta) = gates(context, il, alpha, beta)?;
@@ -39,7 +41,8 @@ pub(super) fn run<T: Real>(
     let o = recur(context, il, [&q, &k, &v], (&gate, &beta), &mut state.s)?;
     let gated = gated_norm(context, il, o, z)?;
     let gated = context.emitter.emit("final_output", layer, gated)?;
-    let out = context.projector.mul_mat(&format!("blk.{il}.ssm_out.weight"), &gated)?;
+    let like = context.rounds_like()?;
+    let out = context.projector.mul_mat(&format!("blk.{il}.ssm_out.weight"), &gated, like.as_deref())?;
     context.emitter.emit("linear_attn_out", layer, out)
 }
 
@@ -90,7 +93,8 @@ fn convolve<T: Real>(
     let layer = Some(il);
     let (channels, n_past) = conv_state.dim();
     let flat = conv_state.view().into_shape_with_order(channels * n_past).expect("a state is packed");
-    context.emitter.observe("conv_states", layer, flat)?;
+    let flat = context.emitter.emit("conv_states", layer, flat.to_owned())?;
+    *conv_state = flat.into_shape_with_order((channels, n_past)).expect("packed");
     context.emitter.observe("conv_states_reshaped", layer, conv_state.view())?;
     context.emitter.observe("qkv_mixed_transposed", layer, qkv.t())?;
     let window: [ArrayView2<'_, T>; 2] = match context.conventions.conv_window {

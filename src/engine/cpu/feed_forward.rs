@@ -13,7 +13,8 @@ pub(super) fn run<T: Real>(
     input: Array2<T>,
 ) -> Result<Array2<T>, EngineError> {
     let (gate_name, up_name) = (format!("blk.{il}.ffn_gate.weight"), format!("blk.{il}.ffn_up.weight"));
-    let [gate, up] = context.projector.mul_mats([&gate_name, &up_name], &input)?;
+    let like = context.rounds_like()?;
+    let [gate, up] = context.projector.mul_mats([&gate_name, &up_name], &input, like.as_deref())?;
     let gate = context.emitter.emit("ffn_gate", Some(il), gate)?;
     let up = context.emitter.emit("ffn_up", Some(il), up)?;
     let product = match context.conventions.swiglu_order {
@@ -21,6 +22,7 @@ pub(super) fn run<T: Real>(
         SwigluOrder::UpActivated => swiglu(up.view(), gate.view()),
     };
     let product = context.emitter.emit("ffn_swiglu", Some(il), product)?;
-    let out = context.projector.mul_mat(&format!("blk.{il}.ffn_down.weight"), &product)?;
+    let like = context.rounds_like()?;
+    let out = context.projector.mul_mat(&format!("blk.{il}.ffn_down.weight"), &product, like.as_deref())?;
     context.emitter.emit("ffn_out", Some(il), out)
 }

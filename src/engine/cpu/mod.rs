@@ -1,7 +1,7 @@
 //! The forward pass on the CPU, composed from plain operators, in f32 or f64 arithmetic.
 //!
-//! Weights stay as they lie in the file and are decoded row by row; activations are of the arithmetic's type and are
-//! never rounded on the way. Every tensor that llama.cpp names is emitted under its name, with its shape, and with the
+//! Weights stay as they lie in the file and are decoded row by row; activations are of the arithmetic's type, and rounded on
+//! the way only where [`Numerics`] says so. Every tensor that llama.cpp names is emitted under its name, with its shape, and with the
 //! occurrence it has in llama.cpp's graph (models/qwen35.cpp, delta-net-base.cpp).
 
 mod attention;
@@ -14,14 +14,16 @@ use ndarray::{Array, Array2, Axis, Dimension};
 
 use self::project::Projector;
 use self::state::{LayerState, State};
-use super::{Conventions, Emitter, Engine, EngineError, NormWeight, Tap, Ubatch};
+use super::{ActivationMode, Conventions, Emitter, Engine, EngineError, NormWeight, Numerics, Tap, Ubatch};
 use crate::model::{Hparams, LayerKind, Model};
 use crate::ops::{Real, rms_norm};
+use crate::tensor::GgmlType;
 
 /// An engine that runs everywhere.
 pub struct CpuEngine<'m, T> {
     model: &'m Model,
     conventions: Conventions,
+    numerics: Numerics,
     projector: Projector<'m>,
     state: State<T>,
     n_ctx: usize,
@@ -34,6 +36,7 @@ pub struct CpuEngine<'m, T> {
 struct Context<'a, 'm, 't> {
     model: &'m Model,
     conventions: &'a Conventions,
+    numerics: Numerics,
     projector: &'a mut Projector<'m>,
     emitter: Emitter<'t>,
 }
@@ -46,7 +49,19 @@ impl<'m, T: Real> CpuEngine<'m, T> {
     pub fn new(model: &'m Model, conventions: Conventions, n_ctx: usize) -> Result<Self, EngineError> {
         let projector = Projector::new(model, &conventions)?;
         let state = State::new(model.hparams());
-        Ok(CpuEngine { model, conventions, projector, state, n_ctx, steps: 0, unfinished: false })
+        let numerics = Numerics::default();
+        Ok(CpuEngine { model, conventions, numerics, projector, state, n_ctx, steps: 0, unfinished: false })
+    }
+
+    /// The engine with what it rounds on purpose.
+    ///
+    /// # Errors
+    /// If keys or values are to be of a type that it does not keep.
+    pub fn with_numerics(mut self, numerics: Numerics) -> Result<Self, EngineError> {
+        numerics.check()?;
+        self.numerics = numerics;
+        self.projector.activations = numerics.activations;
+        Ok(self)
     }
 
     fn check(&self, ubatch: &Ubatch) -> Result<(), EngineError> {
@@ -78,7 +93,10 @@ impl<'m, T: Real> CpuEngine<'m, T> {
 
 impl<T: Real> Engine for CpuEngine<'_, T> {
     fn name(&self) -> String {
-        format!("cpu {}", T::NAME)
+        match self.numerics.describe() {
+            rounded if rounded.is_empty() => format!("cpu {}", T::NAME),
+            rounded => format!("cpu {} ({rounded})", T::NAME),
+        }
     }
 
     fn step(&mut self, ubatch: &Ubatch, tap: &mut dyn Tap) -> Result<Array2<f32>, EngineError> {
@@ -87,6 +105,7 @@ impl<T: Real> Engine for CpuEngine<'_, T> {
         let mut context = Context {
             model: self.model,
             conventions: &self.conventions,
+            numerics: self.numerics,
             projector: &mut self.projector,
             emitter: Emitter::new(tap, self.steps),
         };
@@ -122,7 +141,8 @@ impl<T: Real> Engine for CpuEngine<'_, T> {
         let mut logits = Array2::from_elem((wanted.len(), hparams.n_vocab), T::ZERO);
         if !wanted.is_empty() {
             let rows = context.emitter.emit("result_norm", None, h.select(Axis(0), &wanted))?;
-            logits = context.projector.mul_mat(self.model.output_name(), &rows)?;
+            let like = context.rounds_like()?;
+            logits = context.projector.mul_mat(self.model.output_name(), &rows, like.as_deref())?;
             logits = context.emitter.emit("result_output", None, logits)?;
             context.projector.check_reached()?;
         }
@@ -146,6 +166,19 @@ impl Context<'_, '_, '_> {
 
     fn eps(&self) -> f64 {
         f64::from(self.hparams().f_norm_rms_eps)
+    }
+
+    /// What the reference had for the activation that was emitted last, if activations are rounded and that is known.
+    fn rounds_like(&mut self) -> Result<Option<Vec<f32>>, EngineError> {
+        match self.numerics.activations {
+            ActivationMode::Whole => Ok(None),
+            ActivationMode::Rounded => self.emitter.rounds_like(),
+        }
+    }
+
+    /// The same for what is rounded to a type: keys, values, queries, probabilities.
+    fn rounds_like_in(&mut self, ty: GgmlType) -> Result<Option<Vec<f32>>, EngineError> {
+        if ty == GgmlType::F32 { Ok(None) } else { self.emitter.rounds_like() }
     }
 
     /// RMS norm and weight, emitted as `norm-il` and `name-il`.

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use ndarray::Array2;
 use rayon::prelude::*;
 
-use crate::engine::{Conventions, EngineError, FoldScale, HeadOrder, ProjectionInput};
+use crate::engine::{ActivationMode, Conventions, EngineError, FoldScale, HeadOrder, ProjectionInput};
 use crate::model::{FoldOrder, HeadPermutation, Model, Role, Transform};
 use crate::ops::{Real, get_rows, mul_mat};
 
@@ -14,6 +14,8 @@ use crate::ops::{Real, get_rows, mul_mat};
 pub(super) struct Projector<'m> {
     model: &'m Model,
     conventions: Conventions,
+    /// What becomes of an activation in front of a product.
+    pub(super) activations: ActivationMode,
     reached: HashSet<String>,
     all_reached: bool,
 }
@@ -26,7 +28,8 @@ impl<'m> Projector<'m> {
             let why = format!("an input width is {width}");
             return Err(EngineError::Convention { name: "fold_block", candidate: block.to_string(), why });
         }
-        Ok(Projector { model, conventions: *conventions, reached: HashSet::new(), all_reached: false })
+        let (conventions, activations) = (*conventions, ActivationMode::Whole);
+        Ok(Projector { model, conventions, activations, reached: HashSet::new(), all_reached: false })
     }
 
     /// The rows of the embedding table for each token, in the basis of the residual stream.
@@ -43,22 +46,29 @@ impl<'m> Projector<'m> {
     }
 
     /// `x` times one weight.
-    pub(super) fn mul_mat<T: Real>(&mut self, weight: &str, x: &Array2<T>) -> Result<Array2<T>, EngineError> {
-        let [y] = self.mul_mats([weight], x)?;
+    pub(super) fn mul_mat<T: Real>(
+        &mut self,
+        weight: &str,
+        x: &Array2<T>,
+        like: Option<&[f32]>,
+    ) -> Result<Array2<T>, EngineError> {
+        let [y] = self.mul_mats([weight], x, like)?;
         Ok(y)
     }
 
-    /// `x` times several weights; a transform that they share is applied once.
+    /// `x` times several weights; a transform that they share is applied once. `like` is what the reference had for `x`, if that
+    /// is known and x is rounded; of what a transform makes of x the reference has nothing.
     pub(super) fn mul_mats<T: Real, const N: usize>(
         &mut self,
         weights: [&str; N],
         x: &Array2<T>,
+        like: Option<&[f32]>,
     ) -> Result<[Array2<T>; N], EngineError> {
         let mut last: Option<(Transform<'_>, Array2<T>)> = None;
         let mut products = Vec::with_capacity(N);
         for name in weights {
-            let input = match self.transform(name, x.ncols()) {
-                None => x,
+            let (input, like) = match self.transform(name, x.ncols()) {
+                None => (x, like),
                 Some(transform) => {
                     if last.as_ref().is_none_or(|(applied, _)| *applied != transform) {
                         let mut rotated = x.clone();
@@ -68,10 +78,10 @@ impl<'m> Projector<'m> {
                     if !self.all_reached {
                         self.reached.insert(name.to_owned());
                     }
-                    last.as_ref().map_or(x, |(_, rotated)| rotated)
+                    (last.as_ref().map_or(x, |(_, rotated)| rotated), None)
                 }
             };
-            let mut y = mul_mat(&self.model.matrix(name)?, input.view());
+            let mut y = mul_mat(&self.model.matrix(name)?, input.view(), self.activations.of(like));
             let scale = self.model.scale(name)?;
             if scale != 1.0 {
                 y.mapv_inplace(|value| value * T::from_f32(scale));

@@ -1,0 +1,105 @@
+//! What an engine rounds on purpose, as the reference does.
+
+use super::EngineError;
+use crate::ops::{Activations, Real, carry};
+use crate::tensor::GgmlType;
+
+/// What becomes of the activations in front of all products with weights.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum ActivationMode {
+    /// They are taken as they are.
+    #[default]
+    Whole,
+    /// They are rounded as ggml-cpu rounds them for the type of the weights. Where the tap knows what the reference had
+    /// ([`super::Tap::rounds_like`]), what rounding did there is done here.
+    Rounded,
+}
+
+impl ActivationMode {
+    /// What a product is to do, with what the reference had there.
+    pub(super) fn of(self, like: Option<&[f32]>) -> Activations<'_> {
+        match (self, like) {
+            (ActivationMode::Whole, _) => Activations::Whole,
+            (ActivationMode::Rounded, None) => Activations::Rounded,
+            (ActivationMode::Rounded, Some(reference)) => Activations::RoundedLike(reference),
+        }
+    }
+}
+
+/// What an engine rounds on purpose. By default nothing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Numerics {
+    /// What becomes of an activation in front of a product with weights.
+    pub activations: ActivationMode,
+    /// What keys are stored in; queries are rounded to it in front of the scores.
+    pub type_k: GgmlType,
+    /// What values are stored in; probabilities are rounded to it in front of the weighted sum.
+    pub type_v: GgmlType,
+}
+
+impl Default for Numerics {
+    fn default() -> Numerics {
+        Numerics { activations: ActivationMode::Whole, type_k: GgmlType::F32, type_v: GgmlType::F32 }
+    }
+}
+
+impl Numerics {
+    /// Checks that keys and values are of types that an engine keeps.
+    ///
+    /// # Errors
+    /// If one is not f32, f16 or bf16.
+    pub fn check(&self) -> Result<(), EngineError> {
+        for (cache, ty) in [("K", self.type_k), ("V", self.type_v)] {
+            if !matches!(ty, GgmlType::F32 | GgmlType::F16 | GgmlType::BF16) {
+                return Err(EngineError::CacheType { cache, got: ty });
+            }
+        }
+        Ok(())
+    }
+
+    /// A few words for a report; empty if nothing is rounded.
+    pub fn describe(&self) -> String {
+        let mut words = Vec::new();
+        if self.activations == ActivationMode::Rounded {
+            words.push("activations rounded as ggml-cpu".to_owned());
+        }
+        for (cache, ty) in [("K", self.type_k), ("V", self.type_v)] {
+            if ty != GgmlType::F32 {
+                words.push(format!("{cache} {ty}"));
+            }
+        }
+        words.join(", ")
+    }
+}
+
+/// Rounds values to one of the types that [`Numerics::check`] lets through, each as the reference's was rounded if that is
+/// known.
+pub(super) fn round_to<T: Real>(ty: GgmlType, values: &mut [T], like: Option<&[f32]>) {
+    let round: fn(f32) -> f32 = match ty {
+        GgmlType::F16 => |x| half::f16::from_f32(x).to_f32(),
+        GgmlType::BF16 => |x| half::bf16::from_f32(x).to_f32(),
+        _ => return,
+    };
+    match like {
+        None => values.iter_mut().for_each(|x| *x = T::from_f32(round(x.to_f64() as f32))),
+        Some(like) => values.iter_mut().zip(like).for_each(|(x, &like)| *x = carry(*x, round(like), like)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rounds_to_what_is_stored() {
+        let mut x = [2049.0f64, 1.0];
+        round_to(GgmlType::F32, &mut x, None);
+        assert_eq!(x, [2049.0, 1.0]);
+        round_to(GgmlType::F16, &mut x, Some(&[2050.5, 1.0]));
+        assert_eq!(x, [2048.5, 1.0]); // the reference's went down by 0.5
+        round_to(GgmlType::F16, &mut x, None);
+        assert_eq!(x, [2048.0, 1.0]);
+        let blocks = Numerics { type_k: GgmlType::Q8_0, ..Numerics::default() };
+        assert!(matches!(blocks.check(), Err(EngineError::CacheType { cache: "K", .. })));
+    }
+}

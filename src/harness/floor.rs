@@ -1,0 +1,122 @@
+//! The noise floor: what rounding alone does to every tensor, measured by the same engine in two arithmetics.
+
+use std::collections::HashMap;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+
+use thiserror::Error;
+
+use super::HarnessError;
+use super::reference::reference_of;
+use crate::compare::Metrics;
+use crate::dump::Dump;
+use crate::engine::{Engine, Tap, TapError, Ubatch};
+use crate::tensor::{TensorId, Values};
+
+/// Per tensor, the relative L2 of an f32 run from an f64 run of the same tokens.
+pub type Floor = HashMap<TensorId, f64>;
+
+/// Tensors that may wait between the two engines.
+const WAITING: usize = 4;
+
+/// Runs both engines over `ubatches` side by side. Where they round on purpose, both round as the reference of `dump` did.
+///
+/// # Errors
+/// If an engine cannot run, or they do not give the same tensors.
+pub(super) fn measure(
+    narrow: &mut dyn Engine,
+    wide: &mut (dyn Engine + Send),
+    ubatches: &[Ubatch],
+    dump: &Dump,
+) -> Result<Floor, HarnessError> {
+    let (sender, receiver) = sync_channel(WAITING);
+    let mut taker = Taker { receiver, floor: Floor::new(), dump };
+    std::thread::scope(|scope| {
+        let giver = scope.spawn(move || {
+            let mut giver = Giver { sender, dump };
+            ubatches.iter().try_for_each(|ubatch| wide.step(ubatch, &mut giver).map(drop))
+        });
+        let taken = ubatches.iter().try_for_each(|ubatch| narrow.step(ubatch, &mut taker).map(drop));
+        let Taker { receiver, floor, .. } = taker;
+        drop(receiver); // so that the other side cannot wait for ever
+        let given = giver.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        // If the f64 side failed, the f32 side only says that nothing came.
+        match (given, taken) {
+            (Err(error), _) if !is_closed(&error) => Err(error.into()),
+            (_, Err(error)) => Err(error.into()),
+            (Err(error), Ok(())) => Err(error.into()),
+            (Ok(()), Ok(())) => Ok(floor),
+        }
+    })
+}
+
+fn is_closed(error: &crate::engine::EngineError) -> bool {
+    matches!(error, crate::engine::EngineError::Tap { cause, .. } if cause.is::<Closed>())
+}
+
+/// Why the two sides do not go together.
+#[derive(Error, Debug)]
+#[error("the other arithmetic's run has ended")]
+struct Closed;
+
+#[derive(Error, Debug)]
+#[error("the f64 run gave {wide}, the f32 run {narrow}")]
+struct OtherTensor {
+    narrow: TensorId,
+    wide: TensorId,
+}
+
+struct Giver<'a> {
+    sender: SyncSender<(TensorId, Vec<f64>)>,
+    dump: &'a Dump,
+}
+
+struct Taker<'a> {
+    receiver: Receiver<(TensorId, Vec<f64>)>,
+    floor: Floor,
+    dump: &'a Dump,
+}
+
+impl Tap for Giver<'_> {
+    fn tensor(
+        &mut self,
+        id: &TensorId,
+        _: [u64; 4],
+        values: Values<'_>,
+    ) -> Result<Option<Vec<f32>>, TapError> {
+        let values = match values {
+            Values::F32(values) => values.iter().map(|&x| x.into()).collect(),
+            Values::F64(values) => values.to_vec(),
+        };
+        self.sender.send((id.clone(), values)).map_err(|_| Closed)?;
+        Ok(None)
+    }
+
+    fn rounds_like(&mut self, id: &TensorId) -> Result<Option<Vec<f32>>, TapError> {
+        Ok(reference_of(self.dump, id)?)
+    }
+}
+
+impl Tap for Taker<'_> {
+    fn tensor(
+        &mut self,
+        id: &TensorId,
+        _: [u64; 4],
+        values: Values<'_>,
+    ) -> Result<Option<Vec<f32>>, TapError> {
+        let (wide_id, wide) = self.receiver.recv().map_err(|_| Closed)?;
+        if wide_id != *id {
+            return Err(OtherTensor { narrow: id.clone(), wide: wide_id }.into());
+        }
+        let narrow: Vec<f32> = match values {
+            Values::F32(values) => values.to_vec(),
+            Values::F64(values) => values.iter().map(|&x| x as f32).collect(),
+        };
+        let metrics = Metrics::measure(&narrow, Values::F64(&wide), None)?;
+        self.floor.insert(id.clone(), metrics.relative_l2);
+        Ok(None)
+    }
+
+    fn rounds_like(&mut self, id: &TensorId) -> Result<Option<Vec<f32>>, TapError> {
+        Ok(reference_of(self.dump, id)?)
+    }
+}
