@@ -339,6 +339,16 @@ def check_selection(nodes, run):
             raise Broken(f"{what}: was selected but has no entry")
 
 
+def check_end_of_steps(nodes, run):
+    """With --until, each step ends at its first match."""
+    if "until" not in run:
+        return
+    pattern = re.compile(run["until"])
+    for node, following in zip(nodes, nodes[1:] + [None]):
+        last = following is None or following["step"] != node["step"]
+        need(last == bool(pattern.search(node["name"])), f"node {node['id']} '{node['name']}': contradicts run.until")
+
+
 def check(path):
     entries = read_container(path)
     with open(path, "rb") as file:
@@ -363,6 +373,7 @@ def check(path):
         check_entry_name(entry, candidates)
     check_views(nodes, leaves, run["views"])
     check_selection(nodes, run)
+    check_end_of_steps(nodes, run)
     return f"{len(nodes)} nodes, {len(leaves)} leaves, {len(headers)} entries, {len(run['ubatches'])} steps"
 
 

@@ -626,6 +626,8 @@ struct Options {
     std::vector<int32_t> schedule;
     int32_t generate = 0;
     std::vector<Filter> filters;
+    std::string until;
+    std::regex until_pattern;
     bool named = false, views = false, all_logits = false;
     int32_t threads = 1;
     uint32_t n_ctx = 0;
@@ -646,6 +648,7 @@ usage: llama-dump -m MODEL (-t IDS | -p TEXT) --out FILE.npz [options]
       --generate N         then append N greedy tokens, each a step of its own
       --filter REGEX       store tensors whose name contains a match (ECMAScript, case-sensitive); may be repeated, any may match.
                            A leading step or range limits it: "0:REGEX", "1-3:REGEX", "2-:REGEX"
+      --until REGEX        record the graph of each step only up to its first tensor whose name contains a match
       --named              store only tensors that llama.cpp gives a name
       --views              store every view as an entry of its own, views of caches too
       --all-logits         ask for the logits of every token, not only of the last of each ubatch
@@ -720,6 +723,14 @@ Filter parse_filter(const std::string & text) {
     return filter;
 }
 
+std::regex parse_until(const std::string & text) {
+    try {
+        return std::regex(text, std::regex::ECMAScript | std::regex::optimize);
+    } catch (const std::regex_error & error) {
+        fail("--until: '" + text + "' is not a regular expression: " + error.what());
+    }
+}
+
 /// The flags that take a value, and what each does with it.
 std::map<std::string, std::function<void(const std::string &, const std::string &)>> value_flags(Options & o) {
     return {
@@ -730,6 +741,7 @@ std::map<std::string, std::function<void(const std::string &, const std::string 
         { "--schedule", [&](auto & f, auto & v) { o.schedule = parse_list<int32_t>(f, v, 1); } },
         { "--generate", [&](auto & f, auto & v) { o.generate = static_cast<int32_t>(parse_integer(f, v, 0, INT32_MAX)); } },
         { "--filter", [&](auto &, auto & v) { o.filters.push_back(parse_filter(v)); } },
+        { "--until", [&](auto &, auto & v) { o.until = v, o.until_pattern = parse_until(v); } },
         { "--threads", [&](auto & f, auto & v) { o.threads = static_cast<int32_t>(parse_integer(f, v, 1, 1024)); } },
         { "--ctx", [&](auto & f, auto & v) { o.n_ctx = static_cast<uint32_t>(parse_integer(f, v, 1, INT32_MAX)); } },
         { "--type-k", [&](auto & f, auto & v) { o.type_k = parse_type(f, v); } },
@@ -941,6 +953,10 @@ public:
         if (step_nodes_.empty()) {
             fail("step " + std::to_string(step_) + ": llama.cpp evaluated no graph");
         }
+        if (!options_.until.empty() && !ended_) {
+            fail("--until: step " + std::to_string(step_) + " has no tensor whose name contains a match of '" + options_.until + "'");
+        }
+        ended_ = false;
         for (const Node & node : step_nodes_) {
             nodes_json_ += (nodes_json_.empty() ? "" : ",") + node.json + entry_json(node.entry);
         }
@@ -955,6 +971,9 @@ public:
         if (node_at_.count(t) != 0) {
             fail("llama.cpp evaluated more than one graph; the ubatch was split");
         }
+        if (ended_) {
+            return;
+        }
         for (const ggml_tensor * source : sources_of(t)) {
             if (source) {
                 resolve(source);
@@ -967,11 +986,14 @@ public:
 
     void after(const ggml_tensor * t) {
         const std::string name = t->name;
+        note_delta_net(t, name);
+        if (ended_) {
+            return;
+        }
         Node node;
         node.id = counts_.nodes++;
         const int occurrence = occurrences_[name]++;
         node.json = node_json(t, node.id, name, occurrence);
-        note_delta_net(t, name);
         Node * root = root_node(t);
         note_selected(t, name, node.id);
         if (wants_payload(t, name, root)) {
@@ -983,6 +1005,7 @@ public:
         }
         node_at_[t] = step_nodes_.size();
         step_nodes_.push_back(std::move(node));
+        ended_ = !options_.until.empty() && std::regex_search(name, options_.until_pattern);
     }
 
     const CaptureCounts & counts() const { return counts_; }
@@ -1144,6 +1167,7 @@ private:
     std::string nodes_json_, leaves_json_;
     std::vector<uint8_t> payload_;
     int32_t step_ = 0, n_tokens_ = 0;
+    bool ended_ = false;  // --until was met in this step
     size_t n_leaves_ = 0;
     std::vector<Node> step_nodes_;
     std::unordered_map<const ggml_tensor *, size_t> node_at_;       // position in step_nodes_
@@ -1594,6 +1618,7 @@ std::string run_json(const Options & o, const TreeAbilities & tree, const Captur
     json += std::string(",\"reference_kernels\":") + boolean(o.reference_kernels);
     json += std::string(",\"fused_gdn\":") + (counts.fused_gdn ? "true" : counts.unfused_gdn ? "false" : "null");
     json += ",\"filters\":" + json_list(o.filters, [](const Filter & filter) { return quote(filter.text); });
+    json += o.until.empty() ? "" : ",\"until\":" + quote(o.until);
     json += std::string(",\"named_only\":") + boolean(o.named) + ",\"views\":" + boolean(o.views);
     return json + ",\"selected\":" + json_list(counts.selected, [](const std::vector<size_t> & run) { return json_numbers(run); }) + "}";
 }

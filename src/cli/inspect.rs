@@ -167,6 +167,9 @@ fn dump(path: &Path, all: bool) -> Result<()> {
         on_off(run.repack),
         on_off(Some(run.reference_kernels))
     );
+    if let Some(until) = &run.until {
+        println!("  the graph of each step only up to a name that matches {until}");
+    }
     if !run.filters.is_empty() {
         println!("  filters: {}", run.filters.join("  "));
     }

@@ -94,6 +94,10 @@ pub struct Run {
     pub fused_gdn: Option<bool>,
     /// Regular expressions that selected tensors; none means all.
     pub filters: Vec<String>,
+    /// Where the graph of each step ends in this file: at the first node whose name contains a match of this expression; none
+    /// if it holds all of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<String>,
     /// Whether only tensors that llama.cpp named on purpose were captured.
     pub named_only: bool,
     /// Whether views were stored as entries of their own.

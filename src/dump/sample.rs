@@ -115,6 +115,7 @@ fn run() -> Run {
         reference_kernels: false,
         fused_gdn: None,
         filters: vec!["^(?!k_store|stale)".into()],
+        until: None,
         named_only: false,
         views: false,
         selected: vec![[0, 7], [9, 11], [13, 14]],

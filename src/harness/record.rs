@@ -83,6 +83,7 @@ impl Recorder {
                 reference_kernels: false,
                 fused_gdn: None,
                 filters: Vec::new(),
+                until: None,
                 named_only: true,
                 views: true,
                 selected: runs(self.nodes.iter().map(|node| !node.ne.contains(&0))),
