@@ -9,8 +9,9 @@ make-references.sh: rebuild the dumps in reference-dumps/, or verify the committ
 
 usage: scripts/make-references.sh [--verify] [CASE..]
 
-For every case (default: all folders of reference-dumps/ that hold a case.toml) it makes the model from its recipe, unfolds
-it into the twin that llama.cpp can run, builds llama.cpp and llama-dump, and runs each [[dump]] of the case.
+For every case (default: all folders of reference-dumps/ that hold a case.toml) it makes the model from its recipe and, if it
+is folded, its twin that llama.cpp can run, or fetches the model (real-models.sh --fetch); builds llama.cpp and llama-dump; and
+runs each [[dump]] of the case.
 
   --verify   write to a scratch folder instead, and compare with what is committed. A dump passes if it is the same file, or
              if every payload is bit-identical and the manifests differ in nothing but `producer`. Exits 1 otherwise.
@@ -22,10 +23,10 @@ environment:
   LLAMA_DIR       see build-llama.sh --help; dumps of another tree carry another producer
 
 case.toml:
-  [model]                          # lockstep synth PRESET --seed N --type T, then lockstep unfold
+  [model]                          # lockstep synth PRESET --seed N --type T, then lockstep unfold if it is folded
   preset = "mini-bonsai"
   seed = 1
-  type = "pq2_0"
+  type = "pq2_0"                   # or, in place of the three: fetch = "smollm2"
   [[dump]]
   file = "token-1.npz"
   command = ["-t", "7", "--named"] # options of llama-dump apart from -m and --out
@@ -77,25 +78,39 @@ trap 'rm -rf "$SCRATCH"' EXIT
 
 read_case() { python3 "$HERE/llama-dump/read_case.py" "$@"; }
 
-make_twin() { # CASE-FOLDER OUT
-    local preset seed type folded=$SCRATCH/folded.gguf
-    { read -r preset && read -r seed && read -r type; } < <(read_case model "$1/case.toml") ||
-        die "cannot read $1/case.toml"
-    say "making $preset, seed $seed, type $type, and its unfolded twin"
-    lockstep synth "$preset" --seed "$seed" --type "$type" --out "$folded" >&2 || die "lockstep synth failed"
-    lockstep unfold "$folded" "$2" >&2 || die "lockstep unfold failed"
-    rm -f "$folded"
+# The model that llama.cpp runs: fetched, made, or the twin of a folded one.
+put_model() { # CASE-FOLDER OUT
+    local recipe=() folded=$SCRATCH/folded.gguf
+    mapfile -t recipe < <(read_case model "$1/case.toml")
+    case ${recipe[0]:-}:${recipe[3]:-} in
+        fetched:*)
+            "$HERE/real-models.sh" --fetch "${recipe[1]}" >&2 || die "${recipe[1]} could not be fetched"
+            ln -s "$CACHE/real-models/${recipe[1]}.gguf" "$2"
+            ;;
+        made:pq2_0 | made:ptq1_0)
+            make_model "${recipe[@]:1}" "$folded"
+            lockstep unfold "$folded" "$2" >&2 || die "lockstep unfold failed"
+            rm -f "$folded"
+            ;;
+        made:?*) make_model "${recipe[@]:1}" "$2" ;;
+        *) die "cannot read $1/case.toml" ;;
+    esac
+}
+
+make_model() { # PRESET SEED TYPE OUT
+    say "making $1, seed $2, type $3"
+    lockstep synth "$1" --seed "$2" --type "$3" --out "$4" >&2 || die "lockstep synth failed"
 }
 
 differing=0
 compared=0
 made=0
 
-one_dump() { # CASE FILE TWIN OPTION..
-    local case=$1 file=$2 twin=$3 fresh=$SCRATCH/fresh.npz committed=$ROOT/reference-dumps/$1/$2
+one_dump() { # CASE FILE MODEL OPTION..
+    local case=$1 file=$2 model=$3 fresh=$SCRATCH/fresh.npz committed=$ROOT/reference-dumps/$1/$2
     shift 3
     say "$case/$file: llama-dump $*"
-    "$CACHE/bin/llama-dump" -m "$twin" --out "$fresh" "$@" >&2 || die "$case/$file: llama-dump failed with status $? (its message is above)"
+    "$CACHE/bin/llama-dump" -m "$model" --out "$fresh" "$@" >&2 || die "$case/$file: llama-dump failed with status $? (its message is above)"
     python3 "$HERE/llama-dump/check_dump.py" "$fresh" >&2 || die "$case/$file breaks a rule of the format"
     if [ "$VERIFY" = 1 ]; then
         compared=$((compared + 1))
@@ -109,16 +124,16 @@ one_dump() { # CASE FILE TWIN OPTION..
 }
 
 one_case() { # CASE
-    local folder=$ROOT/reference-dumps/$1 twin=$SCRATCH/$1.gguf n index
+    local folder=$ROOT/reference-dumps/$1 model=$SCRATCH/$1.gguf n index
     [ -f "$folder/case.toml" ] || die "there is no case $1 (no $folder/case.toml)"
     n=$(read_case count "$folder/case.toml") || die "cannot read $folder/case.toml"
-    make_twin "$folder" "$twin"
+    put_model "$folder" "$model"
     for ((index = 0; index < n; index++)); do
         local fields=()
         mapfile -d '' -t fields < <(read_case dump "$folder/case.toml" "$index")
-        one_dump "$1" "${fields[0]}" "$twin" "${fields[@]:1}"
+        one_dump "$1" "${fields[0]}" "$model" "${fields[@]:1}"
     done
-    rm -f "$twin"
+    rm -f "$model"
 }
 
 started=$SECONDS

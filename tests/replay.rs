@@ -12,8 +12,7 @@ use lockstep::replay::{NodeResult, Outcome, Replay, ReplayError, replay};
 
 /// Replays a dump against the twin of a case's model.
 fn replay_against(case: &str, dump: &Dump) -> Replay {
-    let twin =
-        Case::open(&case_folder(case)).unwrap().build_twin(&cache().join("models"), &mut |_, _| {}).unwrap();
+    let twin = Case::open(&case_folder(case)).unwrap().build_twin(&cache(), &mut |_, _| {}).unwrap();
     replay(&Gguf::open(&twin).unwrap(), &sha256(&twin).unwrap(), dump, &mut |_, _| {}).unwrap()
 }
 
@@ -186,7 +185,7 @@ fn the_program_prints_a_table_and_exits_by_the_result() {
     plant(&mut copy, 0, "ffn_out-2");
     let written = copy.write();
     let twin = Case::open(&case_folder("micro-bonsai")).unwrap();
-    let twin = twin.build_twin(&cache().join("models"), &mut |_, _| {}).unwrap();
+    let twin = twin.build_twin(&cache(), &mut |_, _| {}).unwrap();
     let args = [
         "replay".as_ref(),
         "--model".as_ref(),

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Reads what make-references.sh needs out of a case.toml.
 
-usage: read_case.py model FILE        three lines: preset, seed, type
+usage: read_case.py model FILE        the word made, then preset, seed and type; or the word fetched, then the name; a line each
        read_case.py count FILE        how many [[dump]] tables there are
        read_case.py dump FILE INDEX   the dump's file name, then llama-dump's options, each ended by a zero byte
 """
@@ -47,8 +47,9 @@ def main(what, path, *index):
         except tomllib.TOMLDecodeError as error:
             fail(path, error)
     if what == "model":
-        for key in ("preset", "seed", "type"):
-            print(text_of(case.get("model", {}), key, path))
+        model = case.get("model", {})
+        kind, keys = ("fetched", ["fetch"]) if "fetch" in model else ("made", ["preset", "seed", "type"])
+        print("\n".join([kind] + [text_of(model, key, path) for key in keys]))
     elif what == "count":
         print(len(dumps_of(case, path)))
     else:

@@ -30,7 +30,9 @@ pub(super) struct Args {
 
 pub(super) fn run(args: Args) -> Result<ExitCode> {
     let mut replays = Vec::new();
-    for Subject { model, dumps, .. } in args.subject.resolve(Which::Twin)? {
+    let subjects = args.subject.resolve(Which::Twin)?;
+    let skipped = subjects.skipped.clone();
+    for Subject { model, dumps, .. } in subjects {
         let gguf = Gguf::open(&model)?;
         let model_sha256 = sha256(&model)?;
         for (name, path) in dumps {
@@ -44,8 +46,11 @@ pub(super) fn run(args: Args) -> Result<ExitCode> {
             replays.push(replay);
         }
     }
-    if replays.len() > 1 {
-        println!("{}", replay_line(&replays.iter().collect::<Vec<_>>()));
+    let line = || replay_line(&replays.iter().collect::<Vec<_>>());
+    if !skipped.is_empty() {
+        println!("{}; {} of the cases SKIPPED: {}", line(), skipped.len(), skipped.join(", "));
+    } else if replays.len() > 1 {
+        println!("{}", line());
     }
     let pass = replays.iter().all(Replay::is_pass);
     Ok(if pass { ExitCode::SUCCESS } else { ExitCode::from(DIFFERENCE) })

@@ -6,7 +6,7 @@ use anyhow::{Result, bail};
 use clap::Args as ClapArgs;
 
 use super::{cache, progress};
-use crate::harness::Case;
+use crate::harness::{Case, HarnessError};
 
 /// Case folders, or a model with a dump.
 #[derive(ClapArgs, Debug)]
@@ -27,7 +27,7 @@ pub(super) struct SubjectArgs {
 pub(super) enum Which {
     /// The one that the recipe gives.
     Folded,
-    /// Its unfolded twin, which llama.cpp ran.
+    /// The one that llama.cpp ran: its unfolded twin, or the same if it is not folded.
     Twin,
 }
 
@@ -39,32 +39,74 @@ pub(super) struct Subject {
     pub(super) dumps: Vec<(String, PathBuf)>,
 }
 
+/// The subjects that can be looked at, and why others cannot.
+pub(super) struct Subjects {
+    ready: Vec<Subject>,
+    /// Cases whose weights were not fetched, by name.
+    pub(super) skipped: Vec<String>,
+}
+
+impl IntoIterator for Subjects {
+    type Item = Subject;
+    type IntoIter = std::vec::IntoIter<Subject>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.ready.into_iter()
+    }
+}
+
 impl SubjectArgs {
-    /// The subjects, with the models of cases built.
+    /// The subjects, with the models of cases built. A case whose weights were not fetched is printed as skipped.
     ///
     /// # Errors
-    /// If nothing is named, or a case's model cannot be built.
-    pub(super) fn resolve(&self, which: Which) -> Result<Vec<Subject>> {
+    /// If nothing is named, a case's model cannot be built, or every case is skipped.
+    pub(super) fn resolve(&self, which: Which) -> Result<Subjects> {
+        let mut subjects = Subjects { ready: Vec::new(), skipped: Vec::new() };
         if let (Some(model), Some(dump)) = (&self.model, &self.dump) {
             let stem = |path: &Path| path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
             let name = format!("{} / {}", stem(model), stem(dump));
-            return Ok(vec![Subject { model: model.clone(), twin: None, dumps: vec![(name, dump.clone())] }]);
+            subjects.ready.push(Subject {
+                model: model.clone(),
+                twin: None,
+                dumps: vec![(name, dump.clone())],
+            });
+            return Ok(subjects);
         }
         if self.cases.is_empty() {
             bail!("nothing to look at: name a case folder, or --model and --dump");
         }
-        self.cases.iter().map(|folder| of_case(&Case::open(folder)?, which)).collect()
+        let mut reasons = Vec::new();
+        for folder in &self.cases {
+            let case = Case::open(folder)?;
+            match of_case(&case, which) {
+                Ok(subject) => subjects.ready.push(subject),
+                Err(reason @ HarnessError::NotFetched { .. }) => {
+                    reasons.push(format!("{} SKIPPED: {reason}", case.name));
+                    subjects.skipped.push(case.name);
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        if subjects.ready.is_empty() {
+            bail!("nothing was compared: {}", reasons.join("; "));
+        }
+        reasons.iter().for_each(|reason| println!("{reason}\n"));
+        Ok(subjects)
     }
 }
 
-fn of_case(case: &Case, which: Which) -> Result<Subject> {
-    let bar = progress::bar(&format!("building {}", case.model.preset));
-    let models = cache::models();
-    let twin = case.build_twin(&models, &mut progress::callback(&bar));
+fn of_case(case: &Case, which: Which) -> Result<Subject, HarnessError> {
+    let bar = progress::bar(&format!("building {}", case.model.name()));
+    let cache = cache::root();
+    let model = case.build_model(&cache, &mut |_, _| {});
+    let twin = case.build_twin(&cache, &mut progress::callback(&bar));
     bar.finish_and_clear();
-    let twin = twin?;
+    let (model, twin) = (model?, twin?);
     let (model, twin) = match which {
-        Which::Folded => (case.build_model(&models, &mut |_, _| {})?, Some(twin)),
+        Which::Folded => {
+            let other = Some(twin).filter(|twin| *twin != model);
+            (model, other)
+        }
         Which::Twin => (twin, None),
     };
     let dumps = case.dumps.iter().map(|dump| {

@@ -9,7 +9,7 @@ use clap::builder::PossibleValuesParser;
 
 use super::progress;
 use crate::gguf::sha256;
-use crate::synth::{PRESETS, TYPES, preset, write_model};
+use crate::synth::{PRESETS, TYPES, preset, write_mixed};
 use crate::tensor::GgmlType;
 
 #[derive(ClapArgs, Debug)]
@@ -17,12 +17,13 @@ use crate::tensor::GgmlType;
 Examples:
   lockstep synth mini-bonsai --out mini.gguf
   lockstep synth micro-bonsai --seed 7 --type ptq1_0 --out micro.gguf
+  lockstep synth nano-bonsai --type q8_0,q4_K,q6_K --out mixed.gguf
 
 The same preset, seed and type give the same bytes on every machine. pq2_0 and ptq1_0 are folded
 (prism.hadamard.*) and hold the same ternary weights; f32 is their unfolded twin, which llama.cpp can run, and the
-other types are that twin quantised.")]
+other types are that twin quantised. Several of those are dealt out to the matrices in turn.")]
 pub(super) struct Args {
-    /// The shape of the model: micro-bonsai (4 layers) or mini-bonsai (64 layers)
+    /// The shape of the model: micro-bonsai (4 layers), mini-bonsai (64 layers), nano-bonsai (2 layers, for quantised types)
     #[arg(value_parser = PossibleValuesParser::new(PRESETS.iter().map(|p| p.name)))]
     preset: String,
     /// Where to write it
@@ -31,23 +32,25 @@ pub(super) struct Args {
     /// Which weights
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// The type of its matrices
-    #[arg(long = "type", value_name = "T", default_value = "pq2_0",
+    /// The type of its matrices, or several
+    #[arg(long = "type", value_name = "T", default_value = "pq2_0", value_delimiter = ',',
           value_parser = PossibleValuesParser::new(TYPES.iter().map(|t| t.name())))]
-    ty: String,
+    types: Vec<String>,
 }
 
 pub(super) fn run(args: Args) -> Result<ExitCode> {
     let preset = preset(&args.preset).context("no such preset")?;
-    let ty = GgmlType::from_name(&args.ty).context("no such type")?;
+    let types: Option<Vec<GgmlType>> = args.types.iter().map(|ty| GgmlType::from_name(ty)).collect();
+    let types = types.context("no such type")?;
     let bar = progress::bar(preset.name);
-    let written = write_model(preset, args.seed, ty, &args.out, &mut progress::callback(&bar));
+    let written = write_mixed(preset, args.seed, &types, &args.out, &mut progress::callback(&bar));
     bar.finish_and_clear();
     written?;
     println!(
-        "{} seed {} {ty}: {}, sha256 {}",
+        "{} seed {} {}: {}, sha256 {}",
         preset.name,
         args.seed,
+        args.types.join(","),
         args.out.display(),
         sha256(&args.out)?
     );

@@ -4,27 +4,25 @@
 //! [model]
 //! preset = "mini-bonsai"      # `lockstep synth --help` lists them
 //! seed = 1
-//! type = "pq2_0"
+//! type = "pq2_0"              # or several that take turns: "q8_0,q4_K"
 //! sha256 = "..."              # of the model that the recipe gives
 //!
 //! [[dump]]
 //! file = "token-1.npz"
 //! command = ["-t", "7", "--named"]   # llama-dump options, for scripts/make-references.sh
 //! ```
+//!
+//! In place of preset, seed and type, `fetch = "smollm2"` names a model that `scripts/real-models.sh --fetch` brings.
 
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use super::HarnessError;
-use crate::gguf::sha256;
-use crate::synth::{PRESETS, Progress, TYPES, preset, unfold, write_model};
-use crate::tensor::GgmlType;
+use super::{HarnessError, ModelRecipe};
+use crate::synth::Progress;
 
 /// The file that makes a folder a case.
 const FILE: &str = "case.toml";
-/// Characters of a hash that name a model in the cache.
-const SHORT_HASH: usize = 12;
 
 /// A folder with dumps and the recipe of their model.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -33,25 +31,10 @@ pub struct Case {
     pub name: String,
     /// The folder.
     pub folder: PathBuf,
-    /// How the model is made.
+    /// How the model is had.
     pub model: ModelRecipe,
     /// What was dumped from it.
     pub dumps: Vec<CaseDump>,
-}
-
-/// How a model is made.
-#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ModelRecipe {
-    /// A preset of `synth`.
-    pub preset: String,
-    /// Its seed.
-    pub seed: u64,
-    /// The type of its weights (`pq2_0`).
-    #[serde(rename = "type")]
-    pub ty: String,
-    /// SHA-256 of the file that this gives.
-    pub sha256: String,
 }
 
 /// One dump of a case.
@@ -98,55 +81,21 @@ impl Case {
         self.folder.join(&dump.file)
     }
 
-    /// The model's file, made in `folder` unless a good one is there already.
+    /// The file of the model that an engine is checked with, in the folder `cache`, made unless a good one is there.
     ///
     /// # Errors
-    /// If the recipe names no preset or type, the model cannot be written, or it is not the one that the case was
-    /// made with.
-    pub fn build_model(&self, folder: &Path, progress: Progress<'_>) -> Result<PathBuf, HarnessError> {
-        let ModelRecipe { preset: preset_name, seed, ty, sha256: expected } = &self.model;
-        let value = |key, got: &str, expected| HarnessError::CaseValue {
-            path: self.folder.join(FILE),
-            key,
-            got: got.to_owned(),
-            expected,
-        };
-        let names = |list: Vec<&str>| list.join(", ");
-        let preset = preset(preset_name)
-            .ok_or_else(|| value("preset", preset_name, names(PRESETS.iter().map(|p| p.name).collect())))?;
-        let ty_value = GgmlType::from_name(ty)
-            .ok_or_else(|| value("type", ty, names(TYPES.iter().map(|t| t.name()).collect())))?;
-        let short = expected.get(..SHORT_HASH).unwrap_or(expected);
-        let path = folder.join(format!("{preset_name}-{seed}-{ty}-{short}.gguf"));
-        if path.is_file() && sha256(&path)? == *expected {
-            return Ok(path);
-        }
-        let cause =
-            |e: std::io::Error| HarnessError::CaseFile { path: folder.to_owned(), cause: e.to_string() };
-        std::fs::create_dir_all(folder).map_err(cause)?;
-        write_model(preset, *seed, ty_value, &path, progress)?;
-        let got = sha256(&path)?;
-        if got != *expected {
-            let (preset, expected) = (preset_name.clone(), expected.clone());
-            return Err(HarnessError::Recipe { preset, seed: *seed, got, expected });
-        }
-        Ok(path)
+    /// If the recipe names no preset or type, the model cannot be written or was not fetched, or it is not the one that the
+    /// case was made with.
+    pub fn build_model(&self, cache: &Path, progress: Progress<'_>) -> Result<PathBuf, HarnessError> {
+        self.model.build(&self.folder.join(FILE), cache, progress)
     }
-}
 
-impl Case {
-    /// The unfolded twin of the case's model, which the dumps were made from, made in `folder` unless it is there.
+    /// The file of the model that the dumps were made from: the unfolded twin of a folded model, else the model itself.
     ///
     /// # Errors
     /// As [`Case::build_model`].
-    pub fn build_twin(&self, folder: &Path, progress: Progress<'_>) -> Result<PathBuf, HarnessError> {
-        let model = self.build_model(folder, &mut |_, _| {})?;
-        let twin = model.with_extension("unfolded.gguf");
-        // A twin names the model it was made from, and appears only when it is complete.
-        if !twin.is_file() {
-            unfold(&model, &twin, progress)?;
-        }
-        Ok(twin)
+    pub fn build_twin(&self, cache: &Path, progress: Progress<'_>) -> Result<PathBuf, HarnessError> {
+        self.model.build_twin(&self.folder.join(FILE), cache, progress)
     }
 }
 
@@ -169,12 +118,5 @@ mod tests {
         assert!(matches!(write(&format!("{MODEL}tolerance = 0.1\n")).1, Err(HarnessError::CaseFile { .. })));
         let absent = tempfile::tempdir().unwrap();
         assert!(matches!(Case::open(absent.path()), Err(HarnessError::CaseFile { .. })));
-    }
-
-    #[test]
-    fn a_recipe_that_gives_another_model_is_refused() {
-        let (dir, case) = write(&format!("{MODEL}[[dump]]\nfile = \"a.npz\"\ncommand = []\n"));
-        let error = case.unwrap().build_model(dir.path(), &mut |_, _| {}).unwrap_err();
-        assert!(matches!(error, HarnessError::Recipe { .. }), "{error}");
     }
 }

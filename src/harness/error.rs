@@ -91,6 +91,27 @@ pub enum HarnessError {
         /// What `case.toml` says.
         expected: String,
     },
+    /// The weights of a case are to be fetched, and were not.
+    #[error("the weights of `{name}` are not at {}: fetch them with scripts/real-models.sh --fetch {name}", path.display())]
+    NotFetched {
+        /// The model's name in the script.
+        name: String,
+        /// Where it should be.
+        path: PathBuf,
+    },
+    /// What lies where fetched weights should be is something else.
+    #[error(
+        "{} has sha256 {got}, the case was made with {expected}: remove it and run scripts/real-models.sh --fetch",
+        path.display()
+    )]
+    FetchedOther {
+        /// The file.
+        path: PathBuf,
+        /// What it has.
+        got: String,
+        /// What `case.toml` says.
+        expected: String,
+    },
     /// The dump was made from another model.
     #[error(
         "dump {} was made from another model: from `{file}` with sha256 {dump_sha256}{twin}; the model given has {model_sha256}",

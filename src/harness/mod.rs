@@ -7,17 +7,19 @@ mod error;
 mod floor;
 mod folded;
 mod follow;
+mod recipe;
 mod record;
 mod reference;
 mod reseed;
 mod schedule;
 
-pub use case::{Case, CaseDump, ModelRecipe};
+pub use case::{Case, CaseDump};
 pub use check::{
     Check, CheckOptions, Mode, Progress, ReferenceModel, check, check_with, measure_floor, numerics,
 };
 pub use error::HarnessError;
 pub use floor::Floor;
+pub use recipe::ModelRecipe;
 pub use record::Recorder;
 pub use reseed::StateKind;
 pub use schedule::{Continuation, ubatches};

@@ -1,4 +1,4 @@
-//! The matrices of an unfolded model in another type.
+//! The matrices of an unfolded model in another type, or in several.
 
 use std::io;
 use std::path::Path;
@@ -14,13 +14,14 @@ use crate::tensor::GgmlType;
 /// What takes the place of a block type that does not divide a row, as in llama.cpp's own quantiser.
 const FALLBACK: GgmlType = GgmlType::Q8_0;
 
-/// Writes `input`, whose weights are f32, with every matrix that a fold would take, and the table, as type `ty`.
+/// Writes `input`, whose weights are f32, with every matrix that a fold would take, and the table, in one of `types`: they are
+/// dealt out in turn, in the order of the file.
 ///
 /// # Errors
 /// If `input` is no model or the file cannot be written.
 pub(super) fn convert(
     input: &Path,
-    ty: GgmlType,
+    types: &[GgmlType],
     out: &Path,
     progress: Progress<'_>,
 ) -> Result<(), SynthError> {
@@ -30,8 +31,9 @@ pub(super) fn convert(
     for (key, value) in model.gguf().metadata().iter().filter(|(key, _)| kept(key)) {
         writer.set(key, value.clone())?;
     }
+    let mut turns = types.iter().cycle();
     for info in model.gguf().tensors() {
-        writer.tensor(info.name.as_str(), info.dims(), stored(info, ty))?;
+        writer.tensor(info.name.as_str(), info.dims(), stored(info, &mut turns))?;
     }
     let total = writer.data_bytes();
     let mut done = 0;
@@ -52,12 +54,13 @@ pub(super) fn convert(
     Ok(())
 }
 
-fn stored(info: &TensorInfo, ty: GgmlType) -> GgmlType {
+fn stored<'a>(info: &TensorInfo, turns: &mut impl Iterator<Item = &'a GgmlType>) -> GgmlType {
     if !weights::is_ternary(&info.name, info.dims()) {
-        info.ty
-    } else if ty.row_bytes(info.ne[0]).is_some() {
-        ty
-    } else {
-        FALLBACK
+        return info.ty;
+    }
+    match turns.next() {
+        Some(ty) if ty.row_bytes(info.ne[0]).is_some() => *ty,
+        Some(_) => FALLBACK,
+        None => info.ty,
     }
 }

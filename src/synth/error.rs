@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-use super::{PRESETS, TYPES};
+use super::{PRESETS, TYPES, is_folded};
 use crate::gguf::GgufError;
 use crate::model::ModelError;
 use crate::tensor::GgmlType;
@@ -26,6 +26,16 @@ pub enum SynthError {
     /// Synthetic weights are not made in this type.
     #[error("synthetic models are not made in {got}; types: {}", TYPES.iter().map(|t| t.name()).collect::<Vec<_>>().join(", "))]
     Type {
+        /// What was asked for.
+        got: GgmlType,
+    },
+    /// A model of no type.
+    #[error("no type for the matrices; types: {}", TYPES.iter().map(|t| t.name()).collect::<Vec<_>>().join(", "))]
+    NoType,
+    /// A type that cannot stand beside others in one model.
+    #[error("{got} cannot be one of several types of a model; expected types that are not folded: {}",
+        TYPES.iter().filter(|t| !is_folded(**t)).map(|t| t.name()).collect::<Vec<_>>().join(", "))]
+    Mixed {
         /// What was asked for.
         got: GgmlType,
     },

@@ -14,7 +14,7 @@ pub use error::SynthError;
 pub use preset::{PRESETS, Preset, preset};
 pub use slice::slice;
 pub use unfold::{UNFOLDED_FROM, unfold};
-pub use write::{TYPES, write_model};
+pub use write::{TYPES, is_folded, write_mixed, write_model};
 
 /// Called with bytes written so far and in all.
 pub type Progress<'a> = &'a mut dyn FnMut(u64, u64);

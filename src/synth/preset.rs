@@ -1,6 +1,6 @@
-//! Shapes of synthetic models: every relation of Ternary-Bonsai-2-27B in small.
+//! Shapes of synthetic models: every relation of Ternary-Bonsai-2-27B in small, and one for quantised types.
 //!
-//! | relation | 27B | presets |
+//! | relation | 27B | micro, mini |
 //! |---|---|---|
 //! | activation widths (n_embd, d_inner = q width, n_ff), each at least two blocks | 5120, 6144, 17408 by 1024 | 256, 384, 512 by 128 |
 //! | q heads for each kv head | 24 / 4 = 6 | 12 / 2 = 6 |
@@ -62,8 +62,25 @@ const MINI: Preset = Preset {
     ..MICRO
 };
 
+/// Not a small 27B: every matrix that a fold would take has rows of 256 or 512, so that types with blocks of 256 are stored as
+/// they are. Two layers are the least that llama.cpp runs of a hybrid.
+const NANO: Preset = Preset {
+    name: "nano-bonsai",
+    about: "2 layers (1 delta net, 1 attention), rows of 256 and 512 for quantised types",
+    n_layer: 2,
+    full_attention_interval: 2,
+    n_vocab: 256,
+    n_head: 4,
+    n_embd_head: 64,
+    n_rot: 32,
+    rope_sections: [6, 6, 4, 0],
+    ssm_d_state: 8,
+    ssm_dt_rank: 32,
+    ..MICRO
+};
+
 /// Every preset.
-pub const PRESETS: &[Preset] = &[MICRO, MINI];
+pub const PRESETS: &[Preset] = &[MICRO, MINI, NANO];
 
 /// The preset with this name.
 pub fn preset(name: &str) -> Option<&'static Preset> {
@@ -91,7 +108,7 @@ mod tests {
 
     #[test]
     fn every_relation_of_the_27b_holds_in_small() {
-        for p in PRESETS {
+        for p in [&MICRO, &MINI] {
             let widths = p.fold_widths();
             assert_eq!(widths.len(), 3, "{}", p.name);
             assert!(widths.iter().all(|w| w.is_multiple_of(p.fold_block) && w / p.fold_block >= 2));
@@ -102,5 +119,12 @@ mod tests {
             assert_eq!(p.rope_sections.iter().sum::<usize>(), p.n_rot / 2);
             assert_eq!(p.n_head * p.n_embd_head, p.ssm_d_inner());
         }
+    }
+
+    #[test]
+    fn blocks_of_256_divide_every_row_of_nano() {
+        assert_eq!(NANO.fold_widths(), [256, 512]);
+        assert_eq!(NANO.rope_sections.iter().sum::<usize>(), NANO.n_rot / 2);
+        assert_eq!(NANO.n_head * NANO.n_embd_head, NANO.ssm_d_inner());
     }
 }

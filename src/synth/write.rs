@@ -35,6 +35,33 @@ const CONTEXT_LENGTH: u32 = 4096;
 /// `LLAMA_FTYPE` numbers of the fork.
 const FILE_TYPE: [(GgmlType, u32); 2] = [(GgmlType::PQ2_0, 141), (GgmlType::PTQ1_0, 142)];
 
+/// Whether models of this type are folded: llama.cpp cannot run them, only their unfolded twins.
+pub fn is_folded(ty: GgmlType) -> bool {
+    FILE_TYPE.iter().any(|(folded, _)| *folded == ty)
+}
+
+/// Writes the model that `(preset, seed, types)` stands for; the same bytes on every platform. Several types, none of them
+/// folded, are dealt out to the matrices in turn, in the order of the file.
+///
+/// # Errors
+/// If there is no type, or one is not offered, or the file cannot be written.
+pub fn write_mixed(
+    preset: &Preset,
+    seed: u64,
+    types: &[GgmlType],
+    out: &Path,
+    progress: Progress<'_>,
+) -> Result<(), SynthError> {
+    match types {
+        [] => Err(SynthError::NoType),
+        [ty] => write_model(preset, seed, *ty, out, progress),
+        types => match types.iter().find(|ty| is_folded(**ty) || !TYPES.contains(ty)) {
+            Some(&got) => Err(SynthError::Mixed { got }),
+            None => by_way_of(preset, seed, GgmlType::F32, out, |twin| convert(twin, types, out, progress)),
+        },
+    }
+}
+
 /// Writes the model that `(preset, seed, ty)` stands for; the same bytes on every platform.
 ///
 /// # Errors
@@ -53,7 +80,7 @@ pub fn write_model(
         return by_way_of(preset, seed, GgmlType::PQ2_0, out, |folded| unfold(folded, out, progress));
     }
     let Some(&(_, file_type)) = FILE_TYPE.iter().find(|(offered, _)| *offered == ty) else {
-        return by_way_of(preset, seed, GgmlType::F32, out, |twin| convert(twin, ty, out, progress));
+        return by_way_of(preset, seed, GgmlType::F32, out, |twin| convert(twin, &[ty], out, progress));
     };
     let hparams = hparams(preset);
     let tensors = expected_tensors(&hparams, false);

@@ -41,7 +41,7 @@ impl Reference {
         let slot = if self.case == MICRO_NODES.case { &MICRO } else { &MINI };
         slot.get_or_init(|| {
             let case = Case::open(&case_folder(self.case)).unwrap();
-            let path = case.build_model(&cache().join("models"), &mut |_, _| {}).unwrap();
+            let path = case.build_model(&cache(), &mut |_, _| {}).unwrap();
             Built { model: Model::open(&path).unwrap(), sha256: sha256(&path).unwrap(), path }
         })
     }
