@@ -11,7 +11,9 @@ use common::{Edit, Keep, ModelFile, Tensor, assert_same, fold_key, hparam_key, m
 use lockstep::engine::{Conventions, Engine, cpu::CpuEngine};
 use lockstep::gguf::{Gguf, GgufError, Value, sha256};
 use lockstep::model::{FOLD_PREFIX, LayerKind, Model, ModelError};
-use lockstep::synth::{PRESETS, SynthError, TYPES, UNFOLDED_FROM, preset, slice, unfold, write_model};
+use lockstep::synth::{
+    PRESETS, SynthError, TYPES, UNFOLDED_FROM, preset, slice, unfold, write_mixed, write_model,
+};
 use lockstep::tensor::GgmlType;
 
 const TOKENS: [u32; 3] = [7, 300, 12];
@@ -436,5 +438,26 @@ fn quantised_models_hold_their_type_or_the_fallback() {
             1,
             "{ty}: the model and nothing else"
         );
+    }
+}
+
+#[test]
+fn several_types_take_turns_at_the_matrices() {
+    let file = ModelFile::new();
+    let types = [GgmlType::Q4_K, GgmlType::F16, GgmlType::Q6_K];
+    write_mixed(preset("nano-bonsai").unwrap(), 1, &types, &file.path, &mut |_, _| {}).unwrap();
+    let gguf = Gguf::open(&file.path).unwrap();
+    let large = gguf.tensors().iter().filter(|info| info.ty != GgmlType::F32);
+    let stored: Vec<GgmlType> = large.map(|info| info.ty).collect();
+    // the table, the head, 6 matrices of a delta net's layer, 7 of an attention layer's: all rows hold whole blocks of 256
+    assert_eq!(stored, types.into_iter().cycle().take(15).collect::<Vec<_>>());
+
+    let refused = |types: &[GgmlType]| {
+        write_mixed(preset("nano-bonsai").unwrap(), 1, types, &ModelFile::new().path, &mut |_, _| {})
+    };
+    assert!(matches!(refused(&[]), Err(SynthError::NoType)));
+    for got in [GgmlType::PQ2_0, GgmlType::Q5_0] {
+        let result = refused(&[GgmlType::Q8_0, got]);
+        assert!(matches!(result, Err(SynthError::Mixed { got: g }) if g == got), "{got}");
     }
 }

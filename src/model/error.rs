@@ -19,7 +19,7 @@ pub enum ModelError {
     Fold(#[from] FoldError),
     /// Another architecture.
     #[error(
-        "architecture `{got}`, expected `qwen35`: only dumps of it can be replayed, its engine is not built in"
+        "architecture `{got}`, expected `qwen35`: the engine runs no other, and `lockstep replay` needs no engine"
     )]
     Architecture {
         /// What `general.architecture` says.
