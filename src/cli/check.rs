@@ -25,6 +25,8 @@ Examples:
   lockstep check --model my-model.gguf --dump my-dump.npz --json result.json
       checks a model of your own against a dump that llama-dump made from it,
       or from its unfolded twin (`lockstep unfold`)
+  lockstep check --model folded.gguf --twin unfolded.gguf --dump my-dump.npz --mode reseeded
+      judges every operator alone, from the reference's own inputs: who departed from exact arithmetic
   lockstep check reference-dumps/mini-bonsai --convention gdn_head_map=blocked
       runs the engine with a wrong convention on purpose; exits 1 and names the first tensor that is off")]
 pub(super) struct Args {
@@ -288,6 +290,11 @@ fn header(
             "not in this dump, and not counted: {} named tensors that its filters left out",
             check.not_captured
         ));
+    }
+    let not_judged: Vec<String> =
+        check.not_judged.iter().map(|(reason, n)| format!("{n} ({reason})")).collect();
+    if !not_judged.is_empty() {
+        header.push(format!("compared, but not judged alone: {}", not_judged.join(", ")));
     }
     header.extend(model.notes().iter().map(|note| format!("note: {note}")));
     header

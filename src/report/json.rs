@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::words;
 use super::{Format, Options, Report};
-use crate::compare::{LogitsResult, Summary, TensorResult};
+use crate::compare::{Departs, LogitsResult, Summary, TensorResult};
 
 /// The version of the schema.
 const VERSION: u32 = 1;
@@ -86,7 +86,12 @@ struct Tensor<'a> {
     reference: Option<f64>,
     actual: Option<f64>,
     introduced: Option<f64>,
+    amplification: Option<f64>,
+    actual_vs_exact: Option<f64>,
     reference_vs_exact: Option<f64>,
+    departs: Option<&'static str>,
+    floor: Option<f64>,
+    times_floor: Option<f64>,
     zero: Option<bool>,
     limit: Option<f64>,
     share: Option<f64>,
@@ -136,7 +141,8 @@ fn summary(s: &Summary) -> Counts {
 }
 
 fn tensor<'a>(dump: &'a str, result: &'a TensorResult) -> Tensor<'a> {
-    let metrics = result.metrics.as_ref();
+    let (metrics, legs) = (result.metrics.as_ref(), result.legs.as_ref());
+    let scaled_error = metrics.and_then(|m| m.scaled_error);
     Tensor {
         dump,
         step: result.id.step,
@@ -150,13 +156,21 @@ fn tensor<'a>(dump: &'a str, result: &'a TensorResult) -> Tensor<'a> {
         cosine: metrics.and_then(|m| finite(m.cosine)),
         one_minus_cosine: metrics.and_then(|m| finite(m.one_minus_cosine)),
         relative_l2: metrics.and_then(|m| finite(m.relative_l2)),
-        scaled_error: metrics.and_then(|m| m.scaled_error).and_then(finite),
+        scaled_error: scaled_error.and_then(finite),
         max_abs: metrics.and_then(|m| finite(m.max_abs)),
         worst_index: result.worst_index(),
         reference: metrics.and_then(|m| finite(m.reference)),
         actual: metrics.and_then(|m| finite(m.actual)),
-        introduced: None,
-        reference_vs_exact: None,
+        introduced: legs.and_then(|legs| finite(legs.introduced)),
+        amplification: legs
+            .zip(scaled_error)
+            .and_then(|(legs, cumulative)| legs.amplification(cumulative))
+            .and_then(finite),
+        actual_vs_exact: legs.and_then(|legs| finite(legs.actual.scaled_error)),
+        reference_vs_exact: legs.and_then(|legs| finite(legs.reference.scaled_error)),
+        departs: result.departs().map(Departs::name),
+        floor: result.floor.and_then(finite),
+        times_floor: result.times_floor().and_then(finite),
         zero: metrics.map(|m| m.both_zero),
         limit: finite(result.limit),
         share: result.share.and_then(finite),
@@ -221,7 +235,7 @@ mod tests {
         assert_eq!(
             keys(&v["tensors"][2]),
             "dump step name occurrence layer op shape verdict reason cosine one_minus_cosine relative_l2 \
-             scaled_error max_abs worst_index reference actual introduced reference_vs_exact zero limit share"
+             scaled_error max_abs worst_index reference actual introduced amplification actual_vs_exact reference_vs_exact departs floor times_floor zero limit share"
         );
         let t = &v["tensors"][2];
         assert_eq!((&t["name"], &t["layer"], &t["verdict"]), (&json!("l_out-1"), &json!(1), &json!("pass")));

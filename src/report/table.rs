@@ -4,9 +4,9 @@ use std::iter;
 
 use comfy_table::{Cell, CellAlignment, ColumnConstraint, ContentArrangement, Table as Grid, presets};
 
-use super::words::{self, bars, cosine, count, decimal, index, scientific, share};
+use super::words::{self, bars, cosine, count, decimal, index, scientific, share, units};
 use super::{Format, Options, Report};
-use crate::compare::{Comparison, TensorResult, Verdict};
+use crate::compare::{Comparison, TensorResult, U, Verdict};
 
 /// Rows at most, unless all are asked for.
 const ROWS: usize = 20;
@@ -67,6 +67,7 @@ fn overview(comparison: &Comparison) -> Vec<String> {
         }
     }
     lines.push(format!("logits   {}", words::logits_line(&comparison.logits)));
+    lines.extend(words::floor_line(comparison).map(|line| format!("noise    {line}")));
     lines.extend(words::notes(comparison).into_iter().map(|note| format!("note     {note}")));
     lines
 }
@@ -74,8 +75,9 @@ fn overview(comparison: &Comparison) -> Vec<String> {
 fn worst_of_kinds(comparison: &Comparison, width: u16) -> Vec<String> {
     let kinds = comparison.kinds();
     let fails = kinds.iter().any(|row| row.failures > 0);
-    let mut head = vec!["tensor", "op", "layers", "cosine", "rel L2", "max abs", "vs limit"];
-    let mut right = vec![2, 3, 4, 5, 6];
+    let has_legs = comparison.results.iter().any(|result| result.legs.is_some());
+    let mut head = [&["tensor", "op", "layers"], columns(has_legs)].concat();
+    let mut right: Vec<usize> = (2..head.len()).collect();
     if fails {
         right.push(head.len());
         head.push("fail");
@@ -83,7 +85,7 @@ fn worst_of_kinds(comparison: &Comparison, width: u16) -> Vec<String> {
     head.push("worst at");
     let rows = kinds.iter().take(ROWS).map(|row| {
         let start = [row.kind.to_owned(), row.op.to_owned(), row.layers.to_string()];
-        let mut cells: Vec<String> = start.into_iter().chain(numbers(row.worst)).collect();
+        let mut cells: Vec<String> = start.into_iter().chain(numbers(row.worst, has_legs)).collect();
         if fails {
             cells.push(format!("{}/{}", row.failures, row.tensors));
         }
@@ -96,30 +98,50 @@ fn worst_of_kinds(comparison: &Comparison, width: u16) -> Vec<String> {
 }
 
 fn every_tensor(comparison: &Comparison, width: u16) -> String {
-    let head = ["tensor", "op", "step", "cosine", "rel L2", "max abs", "vs limit", "worst at"];
+    let has_legs = comparison.results.iter().any(|result| result.legs.is_some());
+    let head = [&["tensor", "op", "step"], columns(has_legs), &["worst at"]].concat();
+    let right: Vec<usize> = (2..head.len() - 1).collect();
     let rows = comparison.results.iter().map(|r| {
         let start = [words::tensor_name(&r.id), r.op.clone(), r.id.step.to_string()];
         let at = r.worst_index().map(|at| index(&at)).unwrap_or_default();
         let at = format!("{at}{}", detail(r));
         let at = at.strip_prefix(": ").unwrap_or(&at).to_owned();
-        start.into_iter().chain(numbers(r)).chain([at]).collect()
+        start.into_iter().chain(numbers(r, has_legs)).chain([at]).collect()
     });
-    grid(&head, &[2, 3, 4, 5, 6], rows, width)
+    grid(&head, &right, rows, width)
 }
 
-/// Cosine, relative L2, max abs, and the share of the limit with the verdict where it is not a pass.
-fn numbers(result: &TensorResult) -> [String; 4] {
-    let [angle, l2, max] = match &result.metrics {
-        Some(m) => [cosine(m.one_minus_cosine), scientific(m.relative_l2, 1), scientific(m.max_abs, 1)],
-        None => [const { String::new() }; 3],
-    };
+/// The columns of [`numbers`].
+fn columns(has_legs: bool) -> &'static [&'static str] {
+    match has_legs {
+        true => &["cosine", "scaled err", "introduced", "amplified", "vs limit"],
+        false => &["cosine", "rel L2", "max abs", "vs limit"],
+    }
+}
+
+/// How far a tensor is: where operators were judged alone in units of their terms, with what the operator itself introduces;
+/// else by norm. Then the share of the limit, with the verdict where it is not a pass.
+fn numbers(result: &TensorResult, has_legs: bool) -> Vec<String> {
+    let metrics = result.metrics.as_ref();
+    let mut cells = vec![metrics.map(|m| cosine(m.one_minus_cosine))];
+    if has_legs {
+        let scaled_error = metrics.and_then(|m| m.scaled_error);
+        let legs = result.legs.as_ref();
+        let amplified = legs.zip(scaled_error).and_then(|(legs, error)| legs.amplification(error));
+        cells.push(scaled_error.map(|error| units(error / U)));
+        cells.push(legs.map(|legs| units(legs.introduced_u())));
+        cells.push(amplified.map(|times| format!("{} x", share(times))));
+    } else {
+        cells.push(metrics.map(|m| scientific(m.relative_l2, 1)));
+        cells.push(metrics.map(|m| scientific(m.max_abs, 1)));
+    }
     let verdict = words::verdict(&result.verdict);
-    let of_limit = match (&result.verdict, result.share) {
+    cells.push(Some(match (&result.verdict, result.share) {
         (Verdict::Pass, Some(of_limit)) => share(of_limit),
         (_, Some(of_limit)) => format!("{verdict} {}", share(of_limit)),
         (_, None) => verdict.to_owned(),
-    };
-    [angle, l2, max, of_limit]
+    }));
+    cells.into_iter().map(Option::unwrap_or_default).collect()
 }
 
 /// What the numbers do not say about a tensor that did not pass.
@@ -220,6 +242,22 @@ first difference: attn_output-1 (blk.1, MUL_MAT, step 0): relative L2 0.31, limi
 6 compared: 3 pass, 2 differ, 1 missing, 1 extra, 1 skipped, 1 shape, 1 non-finite; coverage 66.6%; worst norm-1 non-finite
 ";
         assert_eq!(render(&comparison, false), expected);
+    }
+
+    #[test]
+    fn the_legs_stand_in_the_same_row() {
+        let mut result = example::tensor("l_out-0", "ADD", 1e-5).with_legs(example::legs(0.5, 0.25));
+        result.metrics.as_mut().unwrap().scaled_error = Some(8.0 * U);
+        let comparison = Comparison { results: vec![result], logits: Vec::new() };
+        let text = render(&comparison, false);
+        let table: Vec<&str> = text.lines().skip(2).take(2).collect();
+        assert_eq!(
+            table,
+            [
+                "  tensor  op   layers       cosine  scaled err  introduced  amplified  vs limit  worst at",
+                "  l_out   ADD       1  1 - 2.0e-12      8.00 u      2.00 u        4 x       0.5  blk.0 step 0 [1,1]",
+            ]
+        );
     }
 
     #[test]

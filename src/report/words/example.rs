@@ -1,6 +1,6 @@
 //! Small comparisons for the tests of every format.
 
-use crate::compare::{Comparison, Limit, LogitsResult, Shaped, TensorResult, Verdict};
+use crate::compare::{Comparison, Leg, Legs, Limit, LogitsResult, Shaped, TensorResult, U, Verdict};
 use crate::tensor::TensorId;
 use crate::tensor::Values;
 
@@ -17,6 +17,13 @@ pub(crate) fn tensor(name: &str, op: &str, last: f32) -> TensorResult {
     let actual = Shaped { ne, values: Values::F32(&actual) };
     TensorResult::measure(id(name), op, reference, actual, None, Limit::CUMULATIVE)
         .expect("four values of two rows of two")
+}
+
+/// Legs whose sides use these shares of their budget.
+pub(crate) fn legs(actual: f64, reference: f64) -> Legs {
+    let leg =
+        |share: f64| Leg { scaled_error: share * U, share, worst_index: 3, value: 1.5, exact: 1.0, flips: 0 };
+    Legs { introduced: 2.0 * U, actual: leg(actual), reference: leg(reference) }
 }
 
 /// Logits of one row: token 1 first, by 0.5.

@@ -13,6 +13,6 @@ pub use replay::{replay_line, replay_table};
 pub use sentence::{first_difference, summary_line};
 
 pub(super) use markup::escape;
-pub(super) use number::{cosine, count, decimal, index, scientific, share};
-pub(super) use sentence::{logits_line, notes, place, reason, shape, tensor_name, verdict};
+pub(super) use number::{cosine, count, decimal, index, scientific, share, units};
+pub(super) use sentence::{floor_line, logits_line, notes, place, reason, shape, tensor_name, verdict};
 pub(super) use sparkline::bars;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use comfy_table::{Cell, CellAlignment, Table, presets};
 
-use super::number::{count, decimal, percent, share};
+use super::number::{count, decimal, percent, share, units};
 use super::sentence::tensor_name;
 use crate::replay::{NodeResult, Outcome, Replay, ReplaySummary};
 
@@ -119,11 +119,6 @@ fn node(r: &NodeResult) -> String {
         units(r.scaled_error),
         share(r.share)
     )
-}
-
-/// An error in units of u.
-fn units(scaled_error: f64) -> String {
-    if scaled_error == 0.0 { "exact".to_owned() } else { format!("{} u", decimal(scaled_error)) }
 }
 
 /// Each reason with how many nodes it holds for and what it named first: a reason is what stands before a colon.

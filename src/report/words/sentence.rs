@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::number::{cosine, count, decimal, index, limit, percent, share};
-use crate::compare::{Comparison, LogitsResult, Summary, TensorResult, Verdict, worst};
+use super::number::{cosine, count, decimal, index, limit, percent, scientific, share};
+use crate::compare::{
+    Comparison, Departs, Leg, LogitsResult, Metrics, Summary, TensorResult, Verdict, worst,
+};
 use crate::tensor::{Layout, TensorId};
 
 /// The name, with its occurrence if it is not the first: `norm-3 #1`.
@@ -41,9 +43,7 @@ pub(crate) fn reason(result: &TensorResult) -> Option<String> {
         (Verdict::Shape { reference, actual }, _) => {
             format!("shape {} in the reference, {} in the actual run", shape(*reference), shape(*actual))
         }
-        (Verdict::Differ, Some(m)) => {
-            format!("relative L2 {}, limit {}", decimal(m.relative_l2), limit(result.limit))
-        }
+        (Verdict::Differ, Some(m)) => differs(result, m),
         (Verdict::NonFinite, Some(m)) => format!(
             "{} non-finite in the reference, {} in the actual run; at {} reference {}, actual {}",
             count(m.reference_nonfinite.count),
@@ -54,6 +54,36 @@ pub(crate) fn reason(result: &TensorResult) -> Option<String> {
         ),
         (bad, None) => format!("{}, not measured", verdict(bad)),
     })
+}
+
+/// Who departed, where that was judged; else how far the two are apart.
+fn differs(result: &TensorResult, metrics: &Metrics) -> String {
+    let apart = || {
+        let limit = if result.floor.is_some() { scientific(result.limit, 1) } else { limit(result.limit) };
+        let floor = result.times_floor().map(|times| format!(", {} x floor", share(times)));
+        format!("relative L2 {}, limit {limit}{}", decimal(metrics.relative_l2), floor.unwrap_or_default())
+    };
+    let Some(legs) = &result.legs else { return apart() };
+    let departed = |who: &str, leg: &Leg| {
+        format!(
+            "{who} departs, {} where {} is exact, {} of its budget",
+            decimal(leg.value),
+            decimal(leg.exact),
+            share(leg.share)
+        )
+    };
+    match legs.departs() {
+        Departs::Neither => format!("{}; within rounding from the reference's inputs", apart()),
+        Departs::Actual => departed("actual", &legs.actual),
+        Departs::Reference => departed("reference", &legs.reference),
+        Departs::Both => {
+            format!(
+                "both depart: {}; {}",
+                departed("actual", &legs.actual),
+                departed("reference", &legs.reference)
+            )
+        }
+    }
 }
 
 /// What a failing run says first: which tensor failed first in graph order, why, and how many later ones
@@ -141,6 +171,13 @@ pub(crate) fn logits_line(logits: &[LogitsResult]) -> String {
     )
 }
 
+/// The tensor whose error is the most times its noise floor; none if no floor was measured.
+pub(crate) fn floor_line(comparison: &Comparison) -> Option<String> {
+    let times = comparison.results.iter().filter_map(|r| Some((r.times_floor()?, r)));
+    let (times, result) = times.reduce(|a, b| if b.0 > a.0 { b } else { a })?;
+    Some(format!("worst {} {} x its noise floor", tensor_name(&result.id), share(times)))
+}
+
 /// What a reader should know although nothing failed by it.
 pub(crate) fn notes(comparison: &Comparison) -> Vec<String> {
     let mut notes = Vec::new();
@@ -181,6 +218,25 @@ mod tests {
             assert_eq!(first_difference(&comparison).unwrap(), format!("first difference: {expected}"));
         }
         assert_eq!(first_difference(&example::passing()), None);
+    }
+
+    #[test]
+    fn who_departed_is_said() {
+        let said = |actual: f64, reference: f64| {
+            let result = example::tensor("l_out-0", "ADD", 0.0).with_legs(example::legs(actual, reference));
+            reason(&result)
+        };
+        assert_eq!(said(0.5, 0.5), None);
+        assert_eq!(said(3.0, 0.5).unwrap(), "actual departs, 1.50 where 1.00 is exact, 3 of its budget");
+        assert_eq!(said(0.5, 3.0).unwrap(), "reference departs, 1.50 where 1.00 is exact, 3 of its budget");
+        assert!(said(2.0, 3.0).unwrap().starts_with("both depart: actual departs"));
+        // Too far from the reference, and yet every operator is right: the error was carried in.
+        let inherited = TensorResult { floor: Some(1e-6), ..example::tensor("l_out-0", "ADD", 0.5) };
+        let inherited = inherited.with_legs(example::legs(0.5, 0.5));
+        assert_eq!(
+            reason(&inherited).unwrap(),
+            "relative L2 0.10, limit 1.0e-03, 1e+05 x floor; within rounding from the reference's inputs"
+        );
     }
 
     #[test]
