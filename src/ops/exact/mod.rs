@@ -4,21 +4,30 @@
 //! values of what was added to make it. An error is judged as a share of the terms, so that cancellation is not blamed on
 //! whoever computed the sum. Each file says what terms means for its operators, and how many additions an element takes.
 //!
-//! Adding an oracle: a file here that implements [`Oracle`], its `mod` line and one line in [`ORACLES`].
+//! Adding an oracle: a file here that implements [`Oracle`], its `mod` line, one line in [`ORACLES`] and a golden
+//! (CONTRIBUTING.md).
 
+mod activation;
+mod centred_norm;
 mod elementwise;
 mod gated_delta_net;
 mod get_rows;
+mod glu;
+mod math;
 mod moves;
 mod mul_mat;
 mod norm;
 mod operand;
+mod place;
 mod rope;
 mod rounding;
 mod roundings;
+mod set;
 mod set_rows;
 mod soft_max;
+mod solve_tri;
 mod ssm_conv;
+mod sums;
 mod unary;
 
 pub use operand::{Data, Operand};
@@ -120,16 +129,23 @@ pub trait Oracle: Sync {
 
 /// The files here and their oracles; `tests/registries.rs` compares this table with the folder.
 pub const ORACLES: &[(&str, &dyn Oracle)] = &[
+    ("centred_norm", &centred_norm::CentredNorm),
     ("elementwise", &elementwise::Elementwise),
     ("gated_delta_net", &gated_delta_net::GatedDeltaNet),
     ("get_rows", &get_rows::GetRows),
+    ("glu", &glu::Glu),
+    ("math", &math::Math),
     ("moves", &moves::Moves),
     ("mul_mat", &mul_mat::MulMat),
     ("norm", &norm::Norm),
+    ("place", &place::Place),
     ("rope", &rope::RopeOracle),
+    ("set", &set::Set),
     ("set_rows", &set_rows::SetRows),
     ("soft_max", &soft_max::SoftMax),
+    ("solve_tri", &solve_tri::SolveTri),
     ("ssm_conv", &ssm_conv::SsmConv),
+    ("sums", &sums::Sums),
     ("unary", &unary::Unary),
 ];
 

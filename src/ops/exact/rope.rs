@@ -1,101 +1,233 @@
-//! ROPE on the first `n_dims` elements of each head: modes NEOX, MROPE and IMROPE (pairs half a rotation apart) and NORMAL.
+//! ROPE and ROPE_BACK: pairs of each head are rotated by angles that grow with the position; the rest passes through.
 //!
 //! ```text
-//! params  1 n_dims, 2 mode, 4 n_ctx_orig, 5 freq_base, 6 freq_scale, 7 ext_factor, 8 attn_factor, 11.. sections
-//! x  {head_dim, n_head, n_tokens}   positions  n_tokens, or 4 n_tokens for MROPE
-//! terms = (|x_a| + |x_b|) (1 + |angle| (i + 2))
+//! x, y {head_dim, n_head, n_tokens, n_seq}   positions {n_tokens}, or {4 n_tokens} for modes with sections
+//! factors {>= n_dims / 2} (source 2) or none
+//! params  1 n_dims, 2 mode, 4 n_ctx_orig, 5 freq_base, 6 freq_scale, 7 ext_factor, 8 attn_factor, 9 beta_fast,
+//!         10 beta_slow, 11.. sections, 15 n_offs
+//! pairs   NORMAL (o + 2 i, o + 2 i + 1)   NEOX, MROPE, IMROPE (o + i, o + i + n_dims / 2)   VISION (i, i + n_dims)
+//! extrapolated = p_c freq_base^(-2 k / n_dims) / factor_i;  k = i, for VISION counted from the start of the section
+//! interpolated = freq_scale extrapolated
+//! angle        = interpolated (1 - mix) + extrapolated mix,  mix = ext_factor ramp_i
+//! magnitude    = attn_factor (1 + ln(1 / freq_scale) / 10 if ext_factor is not 0)
+//! (x_a, x_b)  -> magnitude (x_a cos - x_b sin, x_a sin + x_b cos);  ROPE_BACK: the other way round
+//! size  = |interpolated|, with YaRN (ext_factor not 0): (1 + |ext_factor|) (|interpolated| + |extrapolated|)
+//! terms = (|x_a| + |x_b|) |attn_factor| (1 + |ln| / 10) (1 + size (k + r))
 //! ```
-//! ggml forms the angle of pair i by i multiplications in f32 (`ggml_mrope_cache_init`, ops.cpp), so it is off by up to
-//! `(i + 2) u |angle|`, and the rotated pair by that much of its length. YaRN (`ext_factor`) and frequency factors are not
-//! evaluated.
-
-use ndarray::ArrayViewMut3;
+//! ggml forms the angle of pair i by k multiplications in f32 with a rounded power of the base (`ggml_mrope_cache_init`,
+//! ops.cpp), so it is off by up to `(k + 2) u` of itself, and the rotated pair by that much of its length. Factors, a scale
+//! and YaRN add the roundings of a quotient, a product, the ramp (two), `1 - mix` and the weighted sum (three): r = 2, or 10.
+//! The ends of the ramp are whole numbers of f32 logarithms (`ggml_rope_yarn_corr_dims`, ggml.c), so they are taken in f32.
 
 use super::moves::floats;
 use super::{Exact, Invocation, Oracle, OracleError};
-use crate::ops::{Rope, RopePairing, RopeSections};
 
 pub(super) struct RopeOracle;
 
 /// Roundings on the way: two products, a sum, sine and cosine.
 const STEPS: f64 = 4.0;
+/// With a magnitude: its logarithm, two products and a sum, and the product with sine and cosine.
+const SCALED_STEPS: f64 = 9.0;
+const ROUNDINGS_OF_ANGLE: f64 = 2.0;
+const ROUNDINGS_OF_SCALED_ANGLE: f64 = 10.0;
+/// How YaRN's magnitude grows with the logarithm of the scale, and the least width of its ramp.
+const MAGNITUDE: f64 = 0.1;
+const RAMP_WIDTH: f64 = 0.001;
+
 const NORMAL: i32 = 0;
 const NEOX: i32 = 2;
 const MROPE: i32 = 8;
+const VISION: i32 = 24;
 const IMROPE: i32 = 40;
+
+/// The parameters of a node.
+struct Rope {
+    mode: i32,
+    n_dims: usize,
+    offset: usize,
+    sections: [usize; 4],
+    freq_base: f64,
+    freq_scale: f64,
+    ext_factor: f64,
+    attn_factor: f64,
+    /// Where YaRN's ramp begins and ends.
+    ramp: [f64; 2],
+    factors: Option<Vec<f64>>,
+}
+
+/// Cosine and sine of a pair, with the magnitude, and how much of its length is terms.
+struct Turn {
+    cos: f64,
+    sin: f64,
+    terms: f64,
+}
 
 impl Oracle for RopeOracle {
     fn ops(&self) -> &'static [&'static str] {
-        &["ROPE"]
+        &["ROPE", "ROPE_BACK"]
     }
 
     fn exact(&self, node: &Invocation<'_>) -> Result<Exact, OracleError> {
-        let mut x = floats(node, 0)?;
+        let mut values = floats(node, 0)?;
         let positions = node.source(1)?.ints().ok_or_else(|| node.shape("source 1 holds no integers"))?;
-        for (what, holds) in [
-            ("frequency factors", node.sources.get(2).is_none_or(Option::is_none)),
-            ("ext_factor", node.float(7) == 0.0),
-            ("freq_scale other than 1", node.float(6) == 1.0),
-            ("attn_factor other than 1", node.float(8) == 1.0),
-            ("several sequences in dimension 3", node.ne[3] == 1),
-        ] {
-            if !holds {
-                return Err(node.parameter(what));
+        let rope = Rope::of(node)?;
+        let [head_dim, n_head, n_tokens, _] = node.ne.map(|n| n as usize);
+        let channels = if rope.has_sections() { 4 } else { 1 };
+        let fits = values.len() == node.elements() && positions.len() == channels * n_tokens;
+        node.require(fits, "heads and positions do not fit")?;
+        let origins = rope.origins();
+        let mut terms: Vec<f64> = vec![0.0; values.len()]; // what passes through is moved
+        let heads = values.chunks_exact_mut(head_dim.max(1)).zip(terms.chunks_exact_mut(head_dim.max(1)));
+        let mut turns: Vec<Turn> = Vec::new();
+        for (row, (head, terms)) in heads.enumerate() {
+            if row % n_head == 0 {
+                let token = row / n_head % n_tokens;
+                let position = [0, 1, 2, 3].map(|c| positions[(c % channels) * n_tokens + token] as f64);
+                let turn =
+                    |(i, &(channel, power)): (usize, &(usize, usize))| rope.turn(i, position[channel], power);
+                turns = origins.iter().enumerate().map(turn).collect();
+            }
+            for (i, turn) in turns.iter().enumerate() {
+                let (a, b) = rope.pair(i);
+                let (xa, xb, cos) = (head[a], head[b], turn.cos);
+                let sin = if node.op == "ROPE_BACK" { -turn.sin } else { turn.sin };
+                (head[a], head[b]) = (xa * cos - xb * sin, xa * sin + xb * cos);
+                let length = (xa.abs() + xb.abs()) * turn.terms;
+                (terms[a], terms[b]) = (length, length);
             }
         }
-        let mode = node.int(2);
-        let (pairing, layout) = match mode {
-            NORMAL => (RopePairing::Adjacent, RopeSections::Contiguous),
-            NEOX | MROPE => (RopePairing::Half, RopeSections::Contiguous),
-            IMROPE => (RopePairing::Half, RopeSections::Interleaved),
-            _ => return Err(node.parameter(format!("mode {mode}"))),
-        };
-        let [head_dim, n_head, n_tokens, _] = node.ne.map(|n| n as usize);
-        let sections = if mode & MROPE == 0 {
-            [head_dim, 0, 0, 0]
-        } else {
-            [0, 1, 2, 3].map(|c| node.int(11 + c).max(0) as usize)
-        };
-        let n_dims = usize::try_from(node.int(1)).unwrap_or(0);
-        let channels = if mode & MROPE == 0 { 1 } else { 4 };
-        let fits = x.len() == node.elements()
-            && n_dims.is_multiple_of(2)
-            && n_dims <= head_dim
-            && positions.len() == channels * n_tokens;
-        node.require(fits, "heads, rotation and positions do not fit")?;
-        let positions: Vec<[i64; 4]> =
-            (0..n_tokens).map(|t| [0, 1, 2, 3].map(|c| positions[(c % channels) * n_tokens + t])).collect();
-        let rope = Rope { n_dims, freq_base: node.float(5), sections, layout, pairing };
-        let terms = terms(&rope, &x, [n_tokens, n_head, head_dim], &positions);
-        let view = ArrayViewMut3::from_shape((n_tokens, n_head, head_dim), &mut x);
-        rope.rotate(view.map_err(|e| node.shape(e.to_string()))?, &positions);
-        Ok(Exact { values: x, terms, additions: STEPS, flips: Vec::new() })
+        let additions = if rope.has_magnitude() { SCALED_STEPS } else { STEPS };
+        Ok(Exact { values, terms, additions, flips: Vec::new() })
     }
 }
 
-fn terms(
-    rope: &Rope,
-    x: &[f64],
-    [n_tokens, n_head, head_dim]: [usize; 3],
-    positions: &[[i64; 4]],
-) -> Vec<f64> {
-    let mut terms: Vec<f64> = vec![0.0; x.len()]; // what passes through is moved
-    let half = rope.n_dims / 2;
-    for (t, position) in positions.iter().enumerate().take(n_tokens) {
-        for i in 0..half {
-            let (a, b) = match rope.pairing {
-                RopePairing::Half => (i, i + half),
-                RopePairing::Adjacent => (2 * i, 2 * i + 1),
-            };
-            let amplified = 1.0 + rope.angle(i, position).abs() * (i + 2) as f64;
-            for head in 0..n_head {
-                let at = (t * n_head + head) * head_dim;
-                let length = (x[at + a].abs() + x[at + b].abs()) * amplified;
-                (terms[at + a], terms[at + b]) = (length, length);
-            }
+impl Rope {
+    fn of(node: &Invocation<'_>) -> Result<Rope, OracleError> {
+        let mode = node.int(2);
+        if ![NORMAL, NEOX, MROPE, VISION, IMROPE].contains(&mode) {
+            return Err(node.parameter(format!("mode {mode}")));
+        }
+        let count = |index: usize| usize::try_from(node.int(index));
+        let (n_dims, offset) = (count(1).unwrap_or(0), count(15).unwrap_or(0));
+        let sections = [11, 12, 13, 14].map(|index| count(index).unwrap_or(0));
+        let head_dim = node.ne[0] as usize;
+        let rotates = if mode == VISION {
+            2 * n_dims == head_dim && offset == 0
+        } else {
+            n_dims.is_multiple_of(2) && offset.saturating_add(n_dims) <= head_dim
+        };
+        node.require(rotates && n_dims > 0, "the rotated elements do not fit the head")?;
+        let factors = match node.sources.get(2).and_then(Option::as_ref) {
+            Some(_) => Some(floats(node, 2)?),
+            None => None,
+        };
+        let rope = Rope {
+            mode,
+            n_dims,
+            offset,
+            sections,
+            freq_base: node.float(5),
+            freq_scale: node.float(6),
+            ext_factor: node.float(7),
+            attn_factor: node.float(8),
+            ramp: ramp(n_dims, node.int(4), [5, 9, 10].map(|index| node.float(index) as f32)),
+            factors,
+        };
+        node.require(!rope.has_sections() || sections[..3].iter().any(|&n| n > 0), "there are no sections")?;
+        let enough = rope.factors.as_ref().is_none_or(|factors| factors.len() >= rope.pairs());
+        node.require(enough, "fewer frequency factors than pairs")?;
+        Ok(rope)
+    }
+
+    fn has_sections(&self) -> bool {
+        self.mode & MROPE != 0
+    }
+
+    fn has_magnitude(&self) -> bool {
+        self.ext_factor != 0.0 || self.attn_factor != 1.0
+    }
+
+    fn pairs(&self) -> usize {
+        if self.mode == VISION { self.n_dims } else { self.n_dims / 2 }
+    }
+
+    /// The elements of pair `i`.
+    fn pair(&self, i: usize) -> (usize, usize) {
+        match self.mode {
+            NORMAL => (self.offset + 2 * i, self.offset + 2 * i + 1),
+            VISION => (i, i + self.n_dims),
+            _ => (self.offset + i, self.offset + i + self.n_dims / 2),
         }
     }
-    terms
+
+    /// The position channel of each pair (t, h, w, extra), and the power of its frequency.
+    ///
+    /// As ggml walks through them: the four angles are multiplied on from pair to pair, and VISION starts the one whose
+    /// section begins anew.
+    fn origins(&self) -> Vec<(usize, usize)> {
+        if !self.has_sections() {
+            return (0..self.pairs()).map(|i| (0, i)).collect();
+        }
+        let [t, h, w, extra] = self.sections;
+        let (to_h, to_w, all) = (t + h, t + h + w, t + h + w + extra);
+        let mut powers = [0; 4];
+        let mut origins = Vec::with_capacity(self.pairs());
+        for i in 0..self.pairs() {
+            let sector = i % all.max(1);
+            if self.mode == VISION {
+                // the first that applies: an empty section is not begun
+                if let Some(begun) = [0, t, to_h, to_w].iter().position(|&start| sector == start) {
+                    powers[begun] = 0;
+                }
+            }
+            let channel = if self.mode == IMROPE {
+                (0..3).find(|&c| sector % 3 == c && sector < 3 * self.sections[c]).unwrap_or(3)
+            } else {
+                [t, to_h, to_w].iter().position(|&end| sector < end).unwrap_or(3)
+            };
+            origins.push((channel, powers[channel]));
+            powers.iter_mut().for_each(|power| *power += 1);
+        }
+        origins
+    }
+
+    /// The rotation of pair `i` at a position.
+    fn turn(&self, i: usize, position: f64, power: usize) -> Turn {
+        let factor = self.factors.as_ref().map_or(1.0, |factors| factors[i]);
+        let frequency = self.freq_base.powf(-2.0 * power as f64 / self.n_dims as f64);
+        let extrapolated = position * frequency / factor;
+        let interpolated = self.freq_scale * extrapolated;
+        let (mut angle, mut size) = (interpolated, interpolated.abs());
+        let (mut magnitude, mut magnitude_terms) = (self.attn_factor, self.attn_factor.abs());
+        if self.ext_factor != 0.0 {
+            let [low, high] = self.ramp;
+            let along = (i as f64 - low) / (high - low).max(RAMP_WIDTH);
+            let mix = (1.0 - along.clamp(0.0, 1.0)) * self.ext_factor;
+            angle = interpolated * (1.0 - mix) + extrapolated * mix;
+            size = (1.0 + self.ext_factor.abs()) * (interpolated.abs() + extrapolated.abs());
+            let growth = MAGNITUDE * (1.0 / self.freq_scale).ln();
+            magnitude *= 1.0 + growth;
+            magnitude_terms *= 1.0 + growth.abs();
+        }
+        let scaled = self.factors.is_some() || self.freq_scale != 1.0 || self.ext_factor != 0.0;
+        let roundings = if scaled { ROUNDINGS_OF_SCALED_ANGLE } else { ROUNDINGS_OF_ANGLE };
+        Turn {
+            cos: angle.cos() * magnitude,
+            sin: angle.sin() * magnitude,
+            terms: magnitude_terms * (1.0 + size * (power as f64 + roundings)),
+        }
+    }
+}
+
+/// `ggml_rope_yarn_corr_dims`: the pairs between which YaRN goes over from extrapolation to interpolation.
+fn ramp(n_dims: usize, n_ctx_orig: i32, [freq_base, beta_fast, beta_slow]: [f32; 3]) -> [f64; 2] {
+    let pair_of = |rotations: f32| {
+        let wavelength = n_ctx_orig as f32 / (rotations * 2.0 * std::f32::consts::PI);
+        n_dims as f32 * wavelength.ln() / (2.0 * freq_base.ln())
+    };
+    let low = pair_of(beta_fast).floor().max(0.0);
+    let high = pair_of(beta_slow).ceil().min((n_dims - 1) as f32);
+    [low.into(), high.into()]
 }
 
 #[cfg(test)]
@@ -103,18 +235,86 @@ mod tests {
     use super::*;
     use crate::ops::exact::{Data, Operand};
 
+    fn bits(x: f32) -> i32 {
+        x.to_bits() as i32
+    }
+
+    /// One head `x` of one token.
+    fn rope(op: &str, params: &[i32], x: &[f32], positions: &[i64]) -> Result<Exact, OracleError> {
+        let ne = [x.len() as u64, 1, 1, 1];
+        let sources = [
+            Some(Operand { ne, data: Data::Float(x.to_vec()) }),
+            Some(Operand { ne: [positions.len() as u64, 1, 1, 1], data: Data::Int(positions.to_vec()) }),
+        ];
+        RopeOracle.exact(&Invocation { op, variant: None, params, ne, sources: &sources })
+    }
+
+    fn plain(n_dims: i32, mode: i32) -> [i32; 16] {
+        let mut params = [0; 16];
+        params[1..9].copy_from_slice(&[n_dims, mode, 0, 0, bits(100.0), bits(1.0), 0, bits(1.0)]);
+        params
+    }
+
     #[test]
     fn position_zero_moves_nothing_and_other_modes_are_named() {
-        let x = Some(Operand { ne: [4, 1, 1, 1], data: Data::Float(vec![1.0, 2.0, 3.0, 4.0]) });
-        let positions = Some(Operand { ne: [1, 1, 1, 1], data: Data::Int(vec![0]) });
-        let sources = [x, positions];
-        let bits = |x: f32| x.to_bits() as i32;
-        let params = |mode| [0, 2, mode, 0, 0, bits(100.0), bits(1.0), 0, bits(1.0)];
-        let node =
-            |params| Invocation { op: "ROPE", variant: None, params, ne: [4, 1, 1, 1], sources: &sources };
-        let (neox, vision) = (params(NEOX), params(24));
-        let exact = RopeOracle.exact(&node(&neox)).unwrap();
+        let x = [1.0, 2.0, 3.0, 4.0];
+        let exact = rope("ROPE", &plain(2, NEOX), &x, &[0]).unwrap();
         assert_eq!((exact.values, exact.terms), (vec![1.0, 2.0, 3.0, 4.0], vec![3.0, 3.0, 0.0, 0.0]));
-        assert!(matches!(RopeOracle.exact(&node(&vision)), Err(OracleError::Parameter { .. })));
+        assert!(matches!(rope("ROPE", &plain(2, 4), &x, &[0]), Err(OracleError::Parameter { .. })));
+        assert!(rope("ROPE", &plain(6, NEOX), &x, &[0]).is_err());
+        assert!(rope("ROPE", &plain(4, MROPE), &x, &[0; 4]).is_err());
+    }
+
+    #[test]
+    fn pairs_by_mode_and_back() {
+        let normal = rope("ROPE", &plain(4, NORMAL), &[1.0, 0.0, 1.0, 0.0], &[1]).unwrap();
+        let (a, b) = (1.0f64, 0.1f64);
+        assert_eq!(normal.values, [a.cos(), a.sin(), b.cos(), b.sin()]);
+        // |x| (1 + angle (i + 2))
+        assert_eq!(normal.terms, [3.0, 3.0, 1.0 + b * 3.0, 1.0 + b * 3.0]);
+        let neox = rope("ROPE_BACK", &plain(4, NEOX), &[1.0, 0.0, 0.0, 1.0], &[1]).unwrap();
+        assert_eq!(neox.values, [a.cos(), b.sin(), -a.sin(), b.cos()]);
+        let mut inner = plain(2, NEOX);
+        inner[15] = 1;
+        let inner = rope("ROPE", &inner, &[7.0, 1.0, 0.0, 7.0], &[1]).unwrap();
+        assert_eq!(inner.values, [7.0, a.cos(), a.sin(), 7.0]);
+    }
+
+    #[test]
+    fn sections_take_their_own_positions() {
+        let origins = |mode, sections, n_dims| {
+            let rope = Rope {
+                mode,
+                n_dims,
+                offset: 0,
+                sections,
+                freq_base: 100.0,
+                freq_scale: 1.0,
+                ext_factor: 0.0,
+                attn_factor: 1.0,
+                ramp: [0.0; 2],
+                factors: None,
+            };
+            rope.origins()
+        };
+        assert_eq!(origins(MROPE, [2, 1, 0, 1], 10), [(0, 0), (0, 1), (1, 2), (3, 3), (0, 4)]);
+        assert_eq!(origins(IMROPE, [1, 1, 0, 2], 8), [(0, 0), (1, 1), (3, 2), (3, 3)]);
+        assert_eq!(origins(VISION, [2, 3, 0, 0], 6), [(0, 0), (0, 1), (1, 0), (1, 1), (1, 2), (0, 0)]);
+    }
+
+    #[test]
+    fn yarn_mixes_along_a_ramp() {
+        // 8 dims, base 10, 628 positions: 8 ln(628 / 2 pi b) / 2 ln 10 = 4 log10(100 / b)
+        assert_eq!(ramp(8, 628, [10.0, 10.0, 2.0]), [3.0, 7.0]);
+        assert_eq!(ramp(8, 628, [10.0, 1e9, 1.0]), [0.0, 7.0]);
+        let mut params = plain(4, NEOX);
+        (params[6], params[7], params[8]) = (bits(0.25), bits(1.0), bits(2.0));
+        (params[4], params[9], params[10]) = (628, bits(1e9), bits(1e-9)); // the ramp is 0 to 3
+        let exact = rope("ROPE", &params, &[1.0, 0.0, 0.0, 1.0], &[1]).unwrap();
+        let magnitude = 2.0 * (1.0 + MAGNITUDE * 4f64.ln());
+        // pair 0 is extrapolated; pair 1 is a third on its way to a quarter of 0.1
+        let (a, b) = (1.0f64, 0.025f64 * (1.0 / 3.0) + 0.1 * (2.0 / 3.0));
+        let expected = [a.cos(), -b.sin(), a.sin(), b.cos()].map(|x| x * magnitude);
+        assert!(exact.values.iter().zip(expected).all(|(x, y)| (x - y).abs() <= 1e-12), "{:?}", exact.values);
     }
 }

@@ -1,14 +1,25 @@
-//! SOFT_MAX over dimension 0: `p_j = exp(s x_j + m_j - max) / sum`, s = params 0, m the mask (source 1).
+//! SOFT_MAX over dimension 0: `p_j = exp(l_j - max) / sum`, `l_j = s x_j + slope m_j`.
 //!
-//! terms = p (1 + |s x_j| + |max|): what is rounded in front of the exponential, `s x_j`, `+ m_j` and `- max`, changes p by
-//! that much times p. The sum of positive numbers accumulates in f64 (ops.cpp). ALiBi (params 1) is not evaluated.
+//! ```text
+//! x, y {n, n_row, n_head, n_seq}   m  the mask {n, >= n_row, divides n_head, divides n_seq}   sinks {n_head}
+//! s, max_bias = params 0, 1;  a sink of head h adds exp(sink_h - max) to the sum
+//! slope of head h: 1 without max_bias; else (ALiBi) with N the largest power of two up to n_head
+//!   h < N: (2^(-max_bias / N))^(h + 1)      else: (2^(-max_bias / 2 / N))^(2 (h - N) + 1)
+//! d_j     = |s x_j| + w |slope m_j| + |l_j| + |l_j - max|,  w = 1, but the exponent of the slope + 2 with ALiBi;
+//!           without |s x_j| if s = 1, and without |l_j| if there is no mask: then nothing is multiplied or added
+//! terms   = p_j (1 + d_j + sum_k p_k d_k)
+//! ```
+//! What is rounded in front of the exponential changes its value by that much times itself: the products `s x` and
+//! `slope m`, their sum and the difference, d_j together; a slope is a power of a number rounded to f32. The sum of the
+//! others moves by the mean of theirs; a sink counts with `d = |sink - max|`. What is subtracted from all alike, max, need not
+//! be exact. The sum is one of positive numbers in f64 over sums of eight (`ggml_vec_soft_max_f32`, vec.cpp).
 
 use super::moves::floats;
-use super::{Exact, Invocation, Oracle, OracleError, indices};
+use super::{Exact, Invocation, Operand, Oracle, OracleError, indices};
 
 pub(super) struct SoftMax;
 
-/// Roundings on the way: scale, mask, difference, exponential, product.
+/// Roundings on the way: exponential (two), sums of eight, reciprocal, product.
 const STEPS: f64 = 5.0;
 
 impl Oracle for SoftMax {
@@ -18,50 +29,149 @@ impl Oracle for SoftMax {
 
     fn exact(&self, node: &Invocation<'_>) -> Result<Exact, OracleError> {
         let x = floats(node, 0)?;
-        node.require(x.len() == node.elements() && node.ne[0] > 0, "source and result have different sizes")?;
-        if node.float(1) != 0.0 {
-            return Err(node.parameter(format!("max_bias {}", node.float(1))));
+        node.require(x.len() == node.elements() && !x.is_empty(), "source and result have different sizes")?;
+        let (scale, max_bias) = (node.float(0), node.float(1));
+        let [width, n_rows, n_head, _] = node.ne.map(|n| n as usize);
+        let mask = optional(node, 1)?;
+        if let Some((operand, _)) = &mask {
+            let ne = operand.ne;
+            let covers = ne[0] == node.ne[0]
+                && ne[1] >= node.ne[1]
+                && [2, 3].iter().all(|&d| ne[d] > 0 && node.ne[d].is_multiple_of(ne[d]));
+            node.require(covers, "the mask does not cover the source")?;
         }
-        if node.sources.get(2).is_some_and(Option::is_some) {
-            return Err(node.parameter("sinks"));
-        }
-        let scale = node.float(0);
-        let mask = match node.sources.get(1).and_then(Option::as_ref) {
-            Some(mask) => Some((mask, floats(node, 1)?)),
-            None => None,
-        };
-        let masked = x
+        let sinks = optional(node, 2)?;
+        node.require(sinks.as_ref().is_none_or(|(_, sinks)| sinks.len() == n_head), "not one sink per head")?;
+        let addends: Vec<Addend> = x
             .iter()
             .zip(indices(node.ne))
-            .map(|(x, index)| scale * x + mask.as_ref().map_or(0.0, |(mask, values)| values[mask.at(index)]));
-        let logits: Vec<f64> = masked.collect();
-        let width = node.ne[0] as usize;
-        let rows = logits.chunks_exact(width).zip(x.chunks_exact(width));
-        let elements = rows.flat_map(|(logits, x)| {
-            let max = logits.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-            let sum: f64 = logits.iter().map(|l| (l - max).exp()).sum();
-            logits.iter().zip(x).map(move |(l, x)| {
-                let p = (l - max).exp() / sum;
-                (p, p * (1.0 + (scale * x).abs() + max.abs()))
+            .map(|(x, index)| {
+                let (slope, weight) = slope(max_bias, n_head, index[2]);
+                let scaled = scale * x;
+                let product = if scale == 1.0 { 0.0 } else { scaled.abs() };
+                let Some((operand, values)) = &mask else {
+                    return Addend { logit: scaled, rounded: product };
+                };
+                let mask = slope * values[operand.at(index)];
+                let logit = scaled + mask;
+                Addend { logit, rounded: product + weight * mask.abs() + logit.abs() }
             })
+            .collect();
+        let rows = addends.chunks_exact(width).enumerate().flat_map(|(row, addends)| {
+            let sink = sinks.as_ref().map(|(_, sinks)| sinks[row / n_rows % n_head]);
+            probabilities(addends, sink)
         });
-        Ok(Exact::collect(STEPS, elements))
+        Ok(Exact::collect(STEPS, rows))
+    }
+}
+
+/// A logit, and the sum of what was rounded to make it.
+struct Addend {
+    logit: f64,
+    rounded: f64,
+}
+
+/// Values and terms of a row.
+fn probabilities(row: &[Addend], sink: Option<f64>) -> Vec<(f64, f64)> {
+    let max = row.iter().map(|addend| addend.logit).chain(sink).fold(f64::NEG_INFINITY, f64::max);
+    // exp(l - max) and d; what is masked weighs nothing, however far it is from the maximum
+    let weigh = |logit: f64, rounded: f64| {
+        let weight = (logit - max).exp();
+        (weight, if weight == 0.0 { 0.0 } else { rounded + (logit - max).abs() })
+    };
+    let weighed: Vec<(f64, f64)> = row.iter().map(|addend| weigh(addend.logit, addend.rounded)).collect();
+    let (sum, moved) = weighed
+        .iter()
+        .copied()
+        .chain(sink.map(|sink| weigh(sink, 0.0)))
+        .fold((0.0, 0.0), |(sum, moved), (weight, d)| (sum + weight, moved + weight * d));
+    weighed.into_iter().map(|(weight, d)| (weight / sum, weight / sum * (1.0 + d + moved / sum))).collect()
+}
+
+/// The slope of a head, and how many roundings it has in the product with the mask.
+fn slope(max_bias: f64, n_head: usize, head: usize) -> (f64, f64) {
+    if max_bias <= 0.0 {
+        return (1.0, 1.0);
+    }
+    let power_of_two = 1usize << n_head.ilog2();
+    let (base, exponent) = if head < power_of_two {
+        (-max_bias / power_of_two as f64, head + 1)
+    } else {
+        (-max_bias / 2.0 / power_of_two as f64, 2 * (head - power_of_two) + 1)
+    };
+    ((base * exponent as f64).exp2(), exponent as f64 + 2.0)
+}
+
+type Source<'a> = Option<(&'a Operand<'a>, Vec<f64>)>;
+
+/// A source that may be none.
+fn optional<'a>(node: &Invocation<'a>, index: usize) -> Result<Source<'a>, OracleError> {
+    match node.sources.get(index).and_then(Option::as_ref) {
+        Some(operand) => Ok(Some((operand, floats(node, index)?))),
+        None => Ok(None),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ops::exact::{Data, Operand};
+    use crate::ops::exact::Data;
+
+    fn float(ne: [u64; 4], values: &[f32]) -> Option<Operand<'static>> {
+        Some(Operand { ne, data: Data::Float(values.to_vec()) })
+    }
+
+    fn bits(x: f32) -> i32 {
+        x.to_bits() as i32
+    }
 
     #[test]
     fn masked_elements_are_zero() {
-        let float = |values: &[f32]| Some(Operand { ne: [3, 1, 1, 1], data: Data::Float(values.to_vec()) });
-        let sources = [float(&[1.0, 1.0, 9.0]), float(&[0.0, 0.0, f32::NEG_INFINITY])];
-        let one = [1f32.to_bits() as i32];
-        let node =
-            Invocation { op: "SOFT_MAX", variant: None, params: &one, ne: [3, 1, 1, 1], sources: &sources };
+        let row = [3, 1, 1, 1];
+        let sources = [float(row, &[1.0, 1.0, 9.0]), float(row, &[0.0, 0.0, f32::NEG_INFINITY])];
+        let one = [bits(1.0)];
+        let node = Invocation { op: "SOFT_MAX", variant: None, params: &one, ne: row, sources: &sources };
         let exact = SoftMax.exact(&node).unwrap();
+        // d = |1 + 0| for both, and so is its mean
         assert_eq!((exact.values, exact.terms), (vec![0.5, 0.5, 0.0], vec![1.5, 1.5, 0.0]));
+        let scaled = SoftMax.exact(&Invocation { params: &[bits(2.0)], ..node }).unwrap();
+        assert_eq!(scaled.terms, [0.5 * 9.0, 0.5 * 9.0, 0.0]); // d = |2| + |2|
+        let alone = SoftMax.exact(&Invocation { sources: &sources[..1], ..node }).unwrap();
+        // d = 8, 8, 0: only the difference is rounded
+        let p = (-8f64).exp() / (1.0 + 2.0 * (-8f64).exp());
+        assert!((alone.terms[0] / p - (1.0 + 8.0 + 16.0 * p)).abs() <= 1e-12);
+    }
+
+    #[test]
+    fn a_sink_takes_its_share() {
+        let sources = [float([1, 1, 2, 1], &[0.0, 0.0]), None, float([2, 1, 1, 1], &[0.0, 1.0])];
+        let one = [bits(1.0)];
+        let node =
+            Invocation { op: "SOFT_MAX", variant: None, params: &one, ne: [1, 1, 2, 1], sources: &sources };
+        let values = SoftMax.exact(&node).unwrap().values;
+        assert_eq!(values, [0.5, (-1f64).exp() / ((-1f64).exp() + 1.0)]);
+        let few = [sources[0].clone(), None, float([1, 1, 1, 1], &[0.0])];
+        assert!(SoftMax.exact(&Invocation { sources: &few, ..node }).is_err());
+    }
+
+    #[test]
+    fn slopes_of_heads_beyond_a_power_of_two_lie_between() {
+        // 2^-4, 2^-8 and, from the series of twice as many heads, 2^-2
+        assert_eq!(
+            [0, 1, 2].map(|head| slope(8.0, 3, head)),
+            [(0.0625, 3.0), (2f64.powi(-8), 4.0), (0.25, 3.0)]
+        );
+        assert_eq!(slope(0.0, 3, 2), (1.0, 1.0));
+        let sources = [float([2, 1, 1, 1], &[0.0, 0.0]), float([2, 1, 1, 1], &[0.0, -1.0])];
+        let params = [bits(1.0), bits(1.0)]; // one head: 2^-1
+        let node = Invocation {
+            op: "SOFT_MAX",
+            variant: None,
+            params: &params,
+            ne: [2, 1, 1, 1],
+            sources: &sources,
+        };
+        let expected = (-0.5f64).exp() / (1.0 + (-0.5f64).exp());
+        assert_eq!(SoftMax.exact(&node).unwrap().values[1], expected);
     }
 }

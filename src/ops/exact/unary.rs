@@ -1,17 +1,24 @@
-//! UNARY and GLU: a function of each element.
+//! UNARY: a function of each element, in f32 (unary-ops.cpp, vec.h).
 //!
 //! ```text
-//! UNARY  SIGMOID, SILU, GELU, SOFTPLUS, EXP, NEG, TANH, RELU, ABS     GLU  SWIGLU, GEGLU, REGLU: f(a) b
-//! terms = |y|, but for SOFTPLUS 1 + |y|: ggml forms 1 + exp(x), whose rounding is one of 1 (unary-ops.cpp)
+//! ABS NEG SGN STEP RELU FLOOR CEIL ROUND TRUNC         exact: terms = 0; ROUND takes halves away from 0
+//! SIGMOID SILU EXP TANH                                terms = |y|
+//! GELU GELU_QUICK GELU_ERF                             in `activation`
+//! ELU          x, or exp(x) - 1 for x <= 0             terms = |y|: expm1 does not cancel
+//! EXPM1        exp(x) - 1                              terms = exp(x) + 1: the difference is formed, and cancels
+//! SOFTPLUS     ln(1 + exp(x)), or x beyond 20          terms = 1 + |y|: the rounding of 1 + exp(x) is one of 1
+//! HARDSIGMOID  min(1, max(0, (x + 3) / 6))             terms = |y|: a sum of two exact numbers is rounded once
+//! HARDSWISH    x HARDSIGMOID                           terms = |y|
+//! XIELU        p x^2 + b x for x > 0                   terms = |p x^2| + |b x|
+//!              (exp(min(x, e)) - 1 - x) n + b x        terms = (|exp - 1| + |x|) |n| + |b x|;  n, p, b, e = params 1..5
 //! ```
-//! GELU is a table of f16 in ggml-cpu: `gelu_table` rounds as it does. An element adds up [`STEPS`] roundings: the exponential (a polynomial of ggml's, a few units in the last place), an
+//! An element adds up [`STEPS`] roundings: the exponential (a polynomial of ggml's, a few units in the last place), an
 //! addition and a division.
 
-use half::f16;
-
+use super::activation::{Point, collect, gelu, gelu_erf, gelu_quick, relu, silu};
 use super::moves::floats;
 use super::{Exact, Invocation, Oracle, OracleError};
-use crate::ops::{sigmoid, silu, softplus};
+use crate::ops::{sigmoid, softplus};
 
 pub(super) struct Unary;
 
@@ -20,84 +27,75 @@ const STEPS: f64 = 4.0;
 
 impl Oracle for Unary {
     fn ops(&self) -> &'static [&'static str] {
-        &["UNARY", "GLU"]
+        &["UNARY"]
     }
 
     fn exact(&self, node: &Invocation<'_>) -> Result<Exact, OracleError> {
         let x = floats(node, 0)?;
-        node.require(x.len() == node.elements(), "source 0 and result have different sizes")?;
-        if node.op == "GLU" {
-            // params[1]: which half of a joint tensor is the gate; with two tensors it has no meaning.
-            let up = floats(node, 1)?;
-            node.require(up.len() == x.len(), "the two sources have different sizes")?;
-            return match node.variant {
-                Some("SWIGLU") => Ok(plain(x.iter().zip(&up).map(|(&x, &up)| silu(x) * up))),
-                Some("GEGLU") => Ok(gelu(&x, &up)),
-                Some("REGLU") => Ok(plain(x.iter().zip(&up).map(|(&x, &up)| relu(x) * up))),
-                _ => Err(node.unknown()),
-            };
+        node.require(x.len() == node.elements(), "source and result have different sizes")?;
+        let variant = node.variant.unwrap_or_default();
+        if let Some(choose) = chosen(variant) {
+            return Ok(Exact::moved(x.into_iter().map(choose).collect()));
         }
-        let function: fn(f64) -> f64 = match node.variant {
-            Some("SIGMOID") => sigmoid,
-            Some("SILU") => silu,
-            Some("EXP") => f64::exp,
-            Some("NEG") => |x| -x,
-            Some("TANH") => f64::tanh,
-            Some("RELU") => relu,
-            Some("GELU") => return Ok(gelu(&x, &vec![1.0; x.len()])),
-            Some("ABS") => f64::abs,
-            Some("SOFTPLUS") => {
-                return Ok(Exact::collect(STEPS, x.iter().map(|&x| (softplus(x), 1.0 + softplus(x)))));
-            }
-            _ => return Err(node.unknown()),
-        };
-        Ok(plain(x.iter().map(|&x| function(x))))
+        if variant == "XIELU" {
+            let [n, p, b, e] = [1, 2, 3, 4].map(|i| node.float(i));
+            return Ok(collect(STEPS, x.into_iter().map(|x| xielu(x, n, p, b, e))));
+        }
+        let function = computed(variant).ok_or_else(|| node.unknown())?;
+        Ok(collect(STEPS, x.into_iter().map(function)))
     }
 }
 
-fn relu(x: f64) -> f64 {
-    if x > 0.0 { x } else { 0.0 }
+/// Functions without rounding.
+fn chosen(variant: &str) -> Option<fn(f64) -> f64> {
+    Some(match variant {
+        "ABS" => f64::abs,
+        "NEG" => |x| -x,
+        "SGN" => |x| step(x) - step(-x),
+        "STEP" => step,
+        "RELU" => relu,
+        "FLOOR" => f64::floor,
+        "CEIL" => f64::ceil,
+        "ROUND" => f64::round,
+        "TRUNC" => f64::trunc,
+        _ => return None,
+    })
 }
 
-/// Beyond this, ggml takes gelu(x) to be x or 0.
-const GELU_LINEAR: f64 = 10.0;
-/// `sqrt(2 / pi)` and the cubic coefficient of the tanh form (vec.h).
-const SQRT_2_OVER_PI: f32 = 0.797_884_6;
-const GELU_COEF_A: f32 = 0.044_715;
-/// Eight roundings of the f32 formula: the cube, two sums, tanh (two), and two products.
-const TABLE_ERROR: f64 = 8.0 / (1u64 << 24) as f64;
-
-/// `gelu(x) factor`, with the flips of the table.
-fn gelu(x: &[f64], factors: &[f64]) -> Exact {
-    let looked_up: Vec<(f64, f64)> = x.iter().map(|&x| gelu_table(x)).collect();
-    let values = looked_up.iter().zip(factors).map(|(&(y, _), factor)| y * factor);
-    let flips = looked_up.iter().zip(factors).map(|(&(_, flip), factor)| flip * factor.abs()).collect();
-    Exact { flips, ..plain(values) }
+fn computed(variant: &str) -> Option<fn(f64) -> Point> {
+    Some(match variant {
+        "SIGMOID" => |x| Point::plain(sigmoid(x)),
+        "SILU" => |x| silu(x, 1.0),
+        "EXP" => |x| Point::plain(x.exp()),
+        "TANH" => |x| Point::plain(x.tanh()),
+        "GELU" => gelu,
+        "GELU_QUICK" => gelu_quick,
+        "GELU_ERF" => gelu_erf,
+        "ELU" => |x| Point::plain(if x > 0.0 { x } else { x.exp_m1() }),
+        "EXPM1" => |x| Point { terms: x.exp() + 1.0, ..Point::plain(x.exp_m1()) },
+        "SOFTPLUS" => |x| Point { terms: 1.0 + softplus(x), ..Point::plain(softplus(x)) },
+        "HARDSIGMOID" => |x| Point::plain(hardsigmoid(x)),
+        "HARDSWISH" => |x| Point::plain(x * hardsigmoid(x)),
+        _ => return None,
+    })
 }
 
-/// gelu as ggml-cpu looks it up, and how far it moves if its rounding goes to the other side: for x rounded to f16, the f32
-/// value of the tanh form rounded to f16 (`ggml_table_gelu_f16`, ggml-cpu.c). The input is an f32.
-///
-/// The table is filled by the compiler's f32 arithmetic, contracted or not: a value within [`TABLE_ERROR`] of the middle
-/// between two f16 may have gone either way, a very small one by several steps.
-fn gelu_table(x: f64) -> (f64, f64) {
-    if x <= -GELU_LINEAR {
-        return (0.0, 0.0);
+fn step(x: f64) -> f64 {
+    if x > 0.0 { 1.0 } else { 0.0 }
+}
+
+fn hardsigmoid(x: f64) -> f64 {
+    ((x + 3.0) / 6.0).clamp(0.0, 1.0)
+}
+
+fn xielu(x: f64, n: f64, p: f64, b: f64, e: f64) -> Point {
+    if x > 0.0 {
+        let (square, linear) = (p * x * x, b * x);
+        return Point { terms: square + linear.abs(), ..Point::plain(square + linear) };
     }
-    if x >= GELU_LINEAR {
-        return (x, 0.0);
-    }
-    let x = f16::from_f64(x).to_f32();
-    let y = 0.5 * x * (1.0 + (SQRT_2_OVER_PI * x * (1.0 + GELU_COEF_A * x * x)).tanh());
-    let nearest = f16::from_f32(y).to_f64();
-    // 1 + tanh cancels for negative x: its rounding is one of 1, whatever is left.
-    let error = TABLE_ERROR * f64::from(0.5 * x).abs();
-    let moves = [-error, error].map(|error| (f16::from_f64(f64::from(y) + error).to_f64() - nearest).abs());
-    (nearest, moves[0].max(moves[1]))
-}
-
-fn plain(values: impl Iterator<Item = f64>) -> Exact {
-    Exact::collect(STEPS, values.map(|y| (y, y.abs())))
+    let exponential = x.min(e).exp_m1();
+    let value = (exponential - x) * n + b * x;
+    Point { terms: (exponential.abs() + x.abs()) * n.abs() + (b * x).abs(), ..Point::plain(value) }
 }
 
 #[cfg(test)]
@@ -105,20 +103,41 @@ mod tests {
     use super::*;
     use crate::ops::exact::{Data, Operand};
 
-    #[test]
-    fn gelu_is_rounded_to_f16_on_both_sides() {
-        assert_eq!([-11.0, 0.0, 11.5].map(|x| gelu_table(x).0), [0.0, 0.0, 11.5]);
-        // 1.0002 rounds to 1; gelu(1) = 0.8412 rounds to the f16 0.8413086, far from a tie
-        assert_eq!(gelu_table(1.0002), (0.84130859375, 0.0));
+    fn unary(variant: &str, x: &[f32], params: &[i32]) -> Result<Exact, OracleError> {
+        let ne = [x.len() as u64, 1, 1, 1];
+        let sources = [Some(Operand { ne, data: Data::Float(x.to_vec()) })];
+        Unary.exact(&Invocation { op: "UNARY", variant: Some(variant), params, ne, sources: &sources })
     }
 
     #[test]
     fn variants_are_told_apart_and_unknown_ones_named() {
-        let sources = [Some(Operand { ne: [1, 1, 1, 1], data: Data::Float(vec![2.0]) })];
-        let node = |variant| Invocation { op: "UNARY", variant, params: &[], ne: [1; 4], sources: &sources };
-        assert_eq!(Unary.exact(&node(Some("NEG"))).unwrap().values, [-2.0]);
-        assert_eq!(Unary.exact(&node(Some("SOFTPLUS"))).unwrap().terms, [1.0 + softplus(2.0)]);
-        let unknown = Unary.exact(&node(Some("WIGGLE"))).unwrap_err();
+        let x = [2.0, -0.5, 2.5];
+        assert_eq!(unary("NEG", &x, &[]).unwrap(), Exact::moved(vec![-2.0, 0.5, -2.5]));
+        assert_eq!(unary("SGN", &x, &[]).unwrap().values, [1.0, -1.0, 1.0]);
+        assert_eq!(unary("ROUND", &x, &[]).unwrap().values, [2.0, -1.0, 3.0]);
+        assert_eq!(
+            unary("HARDSWISH", &x, &[]).unwrap().values,
+            [2.0 * 5.0 / 6.0, -0.5 * 2.5 / 6.0, 2.5 * 5.5 / 6.0]
+        );
+        assert_eq!(unary("SOFTPLUS", &x, &[]).unwrap().terms[0], 1.0 + softplus(2.0));
+        let unknown = unary("WIGGLE", &x, &[]).unwrap_err();
         assert_eq!(unknown, OracleError::Unknown { op: "UNARY WIGGLE".into() });
+    }
+
+    #[test]
+    fn a_difference_that_cancels_has_the_terms_of_its_parts() {
+        let exact = unary("EXPM1", &[0.0], &[]).unwrap();
+        assert_eq!((exact.values[0], exact.terms[0]), (0.0, 2.0));
+        assert_eq!(unary("ELU", &[0.0], &[]).unwrap().terms[0], 0.0);
+    }
+
+    #[test]
+    fn xielu_is_a_parabola_on_the_right() {
+        let params = [0, 2f32.to_bits() as i32, 3f32.to_bits() as i32, 0.5f32.to_bits() as i32, 0];
+        let exact = unary("XIELU", &[2.0, -1.0], &params).unwrap();
+        assert_eq!((exact.values[0], exact.terms[0]), (13.0, 13.0));
+        let exponential = (-1f64).exp_m1();
+        assert_eq!(exact.values[1], (exponential + 1.0) * 2.0 - 0.5);
+        assert_eq!(exact.terms[1], (exponential.abs() + 1.0) * 2.0 + 0.5);
     }
 }
