@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds llama.cpp and, linked to it, the dumper that writes reference dumps. See --help.
+# Builds llama.cpp and, linked to it, the dumper that writes reference dumps or another program. See --help.
 set -Eeuo pipefail
 trap 'echo "build-llama: failed at line $LINENO" >&2' ERR
 
@@ -7,10 +7,12 @@ usage() {
     cat <<'EOF'
 build-llama.sh: build llama.cpp (static, CPU only) and llama-dump
 
-usage: scripts/build-llama.sh [--help]
+usage: scripts/build-llama.sh [--help | PROGRAM]
 
-Leaves the dumper as ${LOCKSTEP_CACHE:-$HOME/.cache/lockstep}/bin/llama-dump. Nothing is written elsewhere. What is already
-there is kept: a second call takes well under a second, and only a changed llama-dump.cpp is compiled again.
+  PROGRAM   a folder of scripts/ whose .cpp files are compiled and linked to llama.cpp: llama-dump (default) or op-goldens
+
+Leaves the program as ${LOCKSTEP_CACHE:-$HOME/.cache/lockstep}/bin/PROGRAM. Nothing is written elsewhere. What is already
+there is kept: a second call takes well under a second, and only a changed program is compiled again.
 
 environment:
   LLAMA_DIR       a llama.cpp source tree to build instead of the pinned one (any tree from 2025 or later; with changes, if
@@ -32,7 +34,7 @@ PINNED_COMMIT=b11434
 
 HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 CACHE=${LOCKSTEP_CACHE:-${HOME:?set HOME or LOCKSTEP_CACHE}/.cache/lockstep}
-DUMPER_SOURCE=$HERE/llama-dump/llama-dump.cpp
+PROGRAM=llama-dump
 
 say() { echo "build-llama: $*" >&2; }
 die() {
@@ -43,6 +45,7 @@ die() {
 case ${1:-} in
     "") ;;
     -h | --help) usage && exit 0 ;;
+    llama-dump | op-goldens) PROGRAM=$1 ;;
     *) die "unknown argument '$1' (see --help)" ;;
 esac
 
@@ -180,19 +183,19 @@ build_libraries() {
     fi
 }
 
-compile_dumper() { # BUILD-DIR
-    say "compiling llama-dump"
+compile_program() { # BUILD-DIR
+    say "compiling $PROGRAM"
     local libraries group=() end=()
     mapfile -t libraries < <(find "$1" -name 'libllama.a' -o -name 'libggml*.a' | sort -r)
     if [ "$(uname -s)" = Linux ]; then
         group=(-Wl,--start-group) end=(-Wl,--end-group -ldl)
     fi
     "$COMPILER" -std=c++17 -O2 -pthread "-DLOCKSTEP_LLAMA_BUILD=$BUILD" "-DLOCKSTEP_LLAMA_COMMIT=\"$COMMIT\"" \
-        -I "$TREE/include" -I "$TREE/ggml/include" "$DUMPER_SOURCE" -o "$SCRATCH/llama-dump" \
-        "${group[@]}" "${libraries[@]}" "${end[@]}" -lm >&2 || die "llama-dump did not compile against $TREE"
-    "$SCRATCH/llama-dump" --help >/dev/null || die "llama-dump was built but does not run on this machine"
+        -I "$TREE/include" -I "$TREE/ggml/include" "$HERE/$PROGRAM"/*.cpp -o "$SCRATCH/$PROGRAM" \
+        "${group[@]}" "${libraries[@]}" "${end[@]}" -lm >&2 || die "$PROGRAM did not compile against $TREE"
+    "$SCRATCH/$PROGRAM" --help >/dev/null || die "$PROGRAM was built but does not run on this machine"
     mkdir -p "$CACHE/bin"
-    mv "$SCRATCH/llama-dump" "$CACHE/bin/llama-dump"
+    mv "$SCRATCH/$PROGRAM" "$CACHE/bin/$PROGRAM"
 }
 
 main() {
@@ -207,11 +210,11 @@ main() {
     fi
     find_source
 
-    local compiler_version key build dumper_key
+    local compiler_version key build program_key
     compiler_version=$("$COMPILER" --version | head -n 1)
     key=$( { echo "$TREE_ID" "$COMPILER" "$compiler_version" "${CC:-}" && cmake_options; } | sha256)
     build=$CACHE/build/${key:0:16}
-    dumper_key=$( { echo "$key" "$BUILD" "$COMMIT" && cat "$DUMPER_SOURCE" "${BASH_SOURCE[0]}"; } | sha256)
+    program_key=$( { echo "$key" "$BUILD" "$COMMIT" && cat "$HERE/$PROGRAM"/*.[ch]* "${BASH_SOURCE[0]}"; } | sha256)
 
     # A tree of one's own may have changed, so there the build tool decides; the pinned one cannot.
     if [ -n "${LLAMA_DIR:-}" ] || [ ! -f "$build/lockstep.done" ]; then
@@ -222,15 +225,15 @@ main() {
         touch "$build/lockstep.done"
     fi
     local newest
-    newest=$(find "$build" -name 'lib*.a' -newer "$CACHE/bin/llama-dump" -print -quit 2>/dev/null || true)
-    if [ ! -x "$CACHE/bin/llama-dump" ] || [ "$(cat "$CACHE/bin/llama-dump.key" 2>/dev/null)" != "$dumper_key" ] || [ -n "$newest" ]; then
+    newest=$(find "$build" -name 'lib*.a' -newer "$CACHE/bin/$PROGRAM" -print -quit 2>/dev/null || true)
+    if [ ! -x "$CACHE/bin/$PROGRAM" ] || [ "$(cat "$CACHE/bin/$PROGRAM.key" 2>/dev/null)" != "$program_key" ] || [ -n "$newest" ]; then
         [ -f "$TREE/include/llama.h" ] || with_scratch fetch_source "$TREE"
-        rm -f "$CACHE/bin/llama-dump.key"
-        with_scratch compile_dumper "$build"
-        echo "$dumper_key" >"$CACHE/bin/llama-dump.key"
-        echo "$CACHE/bin/llama-dump: built for llama.cpp $COMMIT in $((SECONDS - started)) s"
+        rm -f "$CACHE/bin/$PROGRAM.key"
+        with_scratch compile_program "$build"
+        echo "$program_key" >"$CACHE/bin/$PROGRAM.key"
+        echo "$CACHE/bin/$PROGRAM: built for llama.cpp $COMMIT in $((SECONDS - started)) s"
     else
-        echo "$CACHE/bin/llama-dump: up to date, llama.cpp $COMMIT"
+        echo "$CACHE/bin/$PROGRAM: up to date, llama.cpp $COMMIT"
     fi
 }
 

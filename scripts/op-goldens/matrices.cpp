@@ -1,0 +1,75 @@
+// MUL_MAT, SOLVE_TRI, SSM_CONV, GATED_DELTA_NET.
+
+#include "goldens.h"
+
+#include <cmath>
+
+namespace {
+
+// Rows of length 1, as the delta net normalises its keys.
+ggml_tensor * unit(Inputs & in, Extents ne) {
+    ggml_tensor * t    = in.random(ne);
+    float *       data = static_cast<float *>(t->data);
+    for (int64_t row = 0; row < ggml_nrows(t); row++, data += ne[0]) {
+        double sum = 0;
+        for (int64_t i = 0; i < ne[0]; i++) {
+            sum += static_cast<double>(data[i]) * data[i];
+        }
+        for (int64_t i = 0; i < ne[0]; i++) {
+            data[i] = static_cast<float>(data[i] / std::sqrt(sum));
+        }
+    }
+    return t;
+}
+
+// A lower triangular matrix whose diagonal is 1, or at least 0.5 in size; above it are numbers that must not matter.
+ggml_tensor * triangular(Inputs & in, Extents ne, double below, bool ones) {
+    ggml_tensor * t    = in.random(ne, below);
+    float *       data = static_cast<float *>(t->data);
+    for (int64_t i = 0; i < ggml_nelements(t); i += ne[0] + 1) {
+        if (i % (ne[0] * ne[1]) == 0 || i % (ne[0] * ne[1]) / ne[0] == i % ne[0]) {
+            const double size = 0.5 + (in.uniform() + 1) / 2;
+            data[i]           = ones ? 1 : static_cast<float>(in.uniform() < 0 ? -size : size);
+        }
+    }
+    return t;
+}
+
+} // namespace
+
+void add_matrices(Goldens & g) {
+    g.add("mul_mat", [](Inputs & in) { return ggml_mul_mat(in.ctx, in.random({ 37, 5, 1, 1 }), in.random({ 37, 3, 1, 1 })); });
+    g.add("mul_mat, each matrix for two", [](Inputs & in) {
+        return ggml_mul_mat(in.ctx, in.random({ 19, 3, 2, 1 }), in.random({ 19, 2, 4, 2 }));
+    });
+    g.add("mul_mat, permuted", [](Inputs & in) {
+        return ggml_mul_mat(in.ctx, ggml_permute(in.ctx, in.random({ 8, 2, 5, 1 }), 0, 2, 1, 3),
+                            ggml_permute(in.ctx, in.random({ 8, 4, 3, 1 }), 0, 2, 1, 3));
+    });
+    for (ggml_type type : { GGML_TYPE_F16, GGML_TYPE_BF16, GGML_TYPE_Q8_0, GGML_TYPE_Q4_0, GGML_TYPE_Q4_1, GGML_TYPE_Q5_1 }) {
+        g.add(std::string("mul_mat of ") + ggml_type_name(type), [=](Inputs & in) {
+            return ggml_mul_mat(in.ctx, in.random({ 64, 3, 1, 1 }, 1, type), in.random({ 64, 2, 1, 1 }, 3));
+        });
+    }
+    for (ggml_type type : { GGML_TYPE_Q4_K, GGML_TYPE_Q6_K, GGML_TYPE_TQ2_0 }) {
+        g.add(std::string("mul_mat of ") + ggml_type_name(type), [=](Inputs & in) {
+            return ggml_mul_mat(in.ctx, in.random({ 256, 3, 1, 1 }, 1, type), in.random({ 256, 1, 1, 1 }, 3));
+        });
+    }
+
+    g.add("solve_tri", [](Inputs & in) {
+        return ggml_solve_tri(in.ctx, triangular(in, { 11, 11, 2, 2 }, 0.5, false), in.random({ 5, 11, 2, 2 }), true, true, false);
+    });
+    g.add("solve_tri with ones on the diagonal", [](Inputs & in) {
+        return ggml_solve_tri(in.ctx, triangular(in, { 29, 29, 1, 1 }, 0.3, true), in.random({ 3, 29, 1, 1 }), true, true, false);
+    });
+    g.add("solve_tri of one row", [](Inputs & in) {
+        return ggml_solve_tri(in.ctx, triangular(in, { 1, 1, 3, 1 }, 0.5, false), in.random({ 5, 1, 3, 1 }), true, true, false);
+    });
+
+    g.add("ssm_conv", [](Inputs & in) { return ggml_ssm_conv(in.ctx, in.random({ 6, 11, 2, 1 }), in.random({ 4, 11, 1, 1 })); });
+    g.add("gated_delta_net", [](Inputs & in) {
+        return ggml_gated_delta_net(in.ctx, unit(in, { 8, 2, 5, 2 }), unit(in, { 8, 2, 5, 2 }), in.random({ 8, 4, 5, 2 }),
+                                    in.between({ 1, 4, 5, 2 }, -2, 0), in.between({ 1, 4, 5, 2 }, 0, 1), in.random({ 8, 8, 4, 2 }), 1);
+    });
+}

@@ -1,0 +1,188 @@
+//! Every oracle against ggml-cpu itself: `scripts/make-op-goldens.sh` computes single operators in llama.cpp, and the oracle
+//! must explain each element of each result within its budget.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use lockstep::compare::budget;
+use lockstep::ops::Rows;
+use lockstep::ops::exact::{Data, Exact, Invocation, ORACLES, Operand, exact};
+use lockstep::quant;
+use lockstep::tensor::GgmlType;
+use serde::Deserialize;
+
+/// Operators without a golden, and why.
+const WITHOUT: &[(&str, &str)] = &[];
+
+/// A planted error, as a part of the largest element.
+const PLANTED: f64 = 1e-3;
+
+#[derive(Deserialize)]
+struct Tensor {
+    r#type: String,
+    ne: [u64; 4],
+    contiguous: bool,
+    /// The bytes of the elements, packed, in hexadecimal.
+    data: String,
+}
+
+#[derive(Deserialize)]
+struct Golden {
+    name: String,
+    op: String,
+    variant: Option<String>,
+    params: Vec<i32>,
+    sources: Vec<Option<Tensor>>,
+    result: Tensor,
+}
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/goldens/ops")
+}
+
+fn goldens() -> Vec<Golden> {
+    let mut files: Vec<PathBuf> = fs::read_dir(folder()).unwrap().map(|file| file.unwrap().path()).collect();
+    files.sort();
+    let cases = files.iter().flat_map(|path| {
+        let cases: Vec<Golden> = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
+        let stem = path.file_stem().unwrap().to_str().unwrap();
+        assert!(cases.iter().all(|golden| golden.op.to_lowercase() == stem), "{}", path.display());
+        cases
+    });
+    cases.collect()
+}
+
+impl Tensor {
+    fn ty(&self) -> GgmlType {
+        GgmlType::from_name(&self.r#type).unwrap_or_else(|| panic!("type {}", self.r#type))
+    }
+
+    fn bytes(&self) -> Vec<u8> {
+        assert!(self.data.len().is_multiple_of(2));
+        (0..self.data.len())
+            .step_by(2)
+            .map(|i| u8::from_str_radix(&self.data[i..i + 2], 16).unwrap())
+            .collect()
+    }
+
+    fn floats(&self) -> Vec<f32> {
+        let mut values = vec![0.0; self.ne.iter().product::<u64>() as usize];
+        quant::decode(self.ty(), &self.bytes(), &mut values).unwrap();
+        values
+    }
+
+    /// As `replay` reads a source; `bytes` are those of this tensor.
+    fn operand<'a>(&self, bytes: &'a [u8]) -> Operand<'a> {
+        let data = match self.ty() {
+            GgmlType::F32 => Data::Float(self.floats()),
+            ty @ (GgmlType::F16 | GgmlType::BF16) => Data::Narrow(ty, self.floats()),
+            GgmlType::I32 => {
+                Data::Int(bytes.as_chunks::<4>().0.iter().map(|b| i32::from_le_bytes(*b).into()).collect())
+            }
+            GgmlType::I64 => {
+                Data::Int(bytes.as_chunks::<8>().0.iter().map(|b| i64::from_le_bytes(*b)).collect())
+            }
+            ty => {
+                let [width, rows @ ..] = self.ne.map(|n| n as usize);
+                Data::Weight(Rows::new(ty, bytes, width, rows.iter().product()).unwrap())
+            }
+        };
+        Operand { ne: self.ne, data }
+    }
+}
+
+/// What the oracle of a case gives, and what ggml-cpu gave.
+fn evaluate(golden: &Golden) -> (Exact, Vec<f64>) {
+    let bytes: Vec<Vec<u8>> =
+        golden.sources.iter().map(|source| source.as_ref().map_or(Vec::new(), Tensor::bytes)).collect();
+    let operands: Vec<Option<Operand<'_>>> = golden
+        .sources
+        .iter()
+        .zip(&bytes)
+        .enumerate()
+        // the second source of a copy is where it goes
+        .filter(|(index, _)| golden.op != "CPY" || *index == 0)
+        .map(|(_, (source, bytes))| source.as_ref().map(|source| source.operand(bytes)))
+        .collect();
+    let node = Invocation {
+        op: &golden.op,
+        variant: golden.variant.as_deref(),
+        params: &golden.params,
+        ne: golden.result.ne,
+        sources: &operands,
+    };
+    let exact = exact(&node).unwrap_or_else(|error| panic!("{}: {error}", golden.name));
+    (exact, golden.result.floats().into_iter().map(f64::from).collect())
+}
+
+/// Which part of its budget an element uses; beyond a flip the rest is judged.
+fn share(exact: &Exact, i: usize, reference: f64) -> f64 {
+    let error = (reference - exact.values[i]).abs();
+    let budget = budget(exact.terms[i], exact.additions);
+    if error == 0.0 || error <= budget {
+        return if error == 0.0 { 0.0 } else { error / budget };
+    }
+    let beyond = error - exact.flips.get(i).copied().unwrap_or(0.0);
+    if beyond <= 0.0 { 0.0 } else { beyond / budget }
+}
+
+/// Whether a share is one of the budget; NaN is not.
+fn is_within(share: f64) -> bool {
+    (0.0..=1.0).contains(&share)
+}
+
+#[test]
+fn every_result_of_ggml_is_within_its_budget() {
+    let mut over = Vec::new();
+    for golden in goldens() {
+        let (exact, reference) = evaluate(&golden);
+        assert!(!reference.is_empty() && reference.len() == exact.values.len(), "{}", golden.name);
+        assert_eq!(exact.terms.len(), reference.len(), "{}", golden.name);
+        for (i, &reference) in reference.iter().enumerate() {
+            let share = share(&exact, i, reference);
+            if !is_within(share) {
+                over.push(format!(
+                    "{}: element {i} is {reference:e}, exact {:e}, terms {:e}: {share:.2} of its budget",
+                    golden.name, exact.values[i], exact.terms[i]
+                ));
+                break;
+            }
+        }
+    }
+    assert!(over.is_empty(), "\n{}", over.join("\n"));
+}
+
+#[test]
+fn a_planted_error_is_found_in_every_case() {
+    let mut blind = Vec::new();
+    for golden in goldens() {
+        let (exact, reference) = evaluate(&golden);
+        let largest = (0..reference.len()).max_by(|&i, &j| reference[i].abs().total_cmp(&reference[j].abs()));
+        let i = largest.unwrap();
+        let planted = if exact.additions == 0.0 {
+            reference[i].next_up() // what is moved must be equal to the last bit
+        } else {
+            reference[i] + PLANTED * reference[i].abs()
+        };
+        if is_within(share(&exact, i, planted)) || is_within(share(&exact, i, f64::NAN)) {
+            blind.push(format!("{}: terms {:e}", golden.name, exact.terms[i]));
+        }
+    }
+    assert!(blind.is_empty(), "\n{}", blind.join("\n"));
+}
+
+#[test]
+fn every_operator_has_a_golden() {
+    let goldens = goldens();
+    let compared: BTreeSet<&str> = goldens.iter().map(|golden| golden.op.as_str()).collect();
+    let excepted: BTreeSet<&str> = WITHOUT.iter().map(|(op, _)| *op).collect();
+    let known: BTreeSet<&str> = ORACLES.iter().flat_map(|(_, oracle)| oracle.ops()).copied().collect();
+    assert_eq!(compared.union(&excepted).copied().collect::<BTreeSet<_>>(), known);
+    assert!(compared.is_disjoint(&excepted) && WITHOUT.iter().all(|(_, why)| !why.is_empty()));
+    let names: BTreeSet<&str> = goldens.iter().map(|golden| golden.name.as_str()).collect();
+    assert_eq!(names.len(), goldens.len(), "two cases have one name, and so the same numbers");
+    let strided =
+        goldens.iter().flat_map(|golden| golden.sources.iter().flatten()).any(|source| !source.contiguous);
+    assert!(strided, "no source is a strided view");
+}
