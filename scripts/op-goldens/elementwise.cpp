@@ -13,10 +13,10 @@ const std::vector<float> SPECIAL = { 0,    -0.0f, 1e-30f, -1e-30f, 0.5f, -0.5f, 
 
 ggml_tensor * arguments(Inputs & in) {
     std::vector<float> values = SPECIAL;
-    while (values.size() < 70) {
+    while (values.size() < 50) {
         values.push_back(static_cast<float>(12 * in.uniform()));
     }
-    return in.floats({ 35, 2, 1, 1 }, values);
+    return in.floats({ 25, 2, 1, 1 }, values);
 }
 
 void binaries(Goldens & g) {
@@ -47,7 +47,7 @@ void unaries(Goldens & g) {
         g.add(std::string("unary ") + ggml_unary_op_name(op), [=](Inputs & in) { return ggml_unary(in.ctx, arguments(in), op); });
     }
     g.add("unary SILU, strided", [](Inputs & in) { return ggml_silu(in.ctx, in.padded({ 13, 2, 2, 1 }, 4)); });
-    g.add("unary XIELU", [](Inputs & in) { return ggml_xielu(in.ctx, in.random({ 35, 2, 1, 1 }, 4), 0.8f, 1.1f, 0.5f, -1e-6f); });
+    g.add("unary XIELU", [](Inputs & in) { return ggml_xielu(in.ctx, in.random({ 25, 2, 1, 1 }, 4), 0.8f, 1.1f, 0.5f, -1e-6f); });
 }
 
 void gated(Goldens & g) {
@@ -56,21 +56,21 @@ void gated(Goldens & g) {
         const std::string name = std::string("gated ") + ggml_glu_op_name(op);
         if (op == GGML_GLU_OP_SWIGLU_OAI) {
             g.add(name + " of two", [](Inputs & in) {
-                return ggml_swiglu_oai(in.ctx, in.random({ 19, 2, 1, 1 }, 9), in.random({ 19, 2, 1, 1 }, 9), 1.702f, 7);
+                return ggml_swiglu_oai(in.ctx, in.random({ 13, 2, 1, 1 }, 9), in.random({ 13, 2, 1, 1 }, 9), 1.702f, 7);
             });
-            g.add(name + " of one", [](Inputs & in) { return ggml_swiglu_oai(in.ctx, in.random({ 30, 2, 1, 1 }, 9), nullptr, 1.702f, 7); });
+            g.add(name + " of one", [](Inputs & in) { return ggml_swiglu_oai(in.ctx, in.random({ 26, 2, 1, 1 }, 9), nullptr, 1.702f, 7); });
         } else if (op == GGML_GLU_OP_SWIGLU_CLAMP) {
             g.add(name + " of two", [](Inputs & in) {
-                return ggml_swiglu_clamp(in.ctx, in.random({ 19, 2, 1, 1 }, 9), in.random({ 19, 2, 1, 1 }, 9), 5);
+                return ggml_swiglu_clamp(in.ctx, in.random({ 13, 2, 1, 1 }, 9), in.random({ 13, 2, 1, 1 }, 9), 5);
             });
-            g.add(name + " of one", [](Inputs & in) { return ggml_swiglu_clamp(in.ctx, in.random({ 30, 2, 1, 1 }, 9), nullptr, 5); });
+            g.add(name + " of one", [](Inputs & in) { return ggml_swiglu_clamp(in.ctx, in.random({ 26, 2, 1, 1 }, 9), nullptr, 5); });
         } else {
             g.add(name + " of two", [=](Inputs & in) {
                 ggml_tensor * gate = arguments(in);
-                return ggml_glu_split(in.ctx, gate, in.random({ 35, 2, 1, 1 }), op);
+                return ggml_glu_split(in.ctx, gate, in.random({ 25, 2, 1, 1 }), op);
             });
-            g.add(name + " of one", [=](Inputs & in) { return ggml_glu(in.ctx, in.random({ 30, 2, 1, 1 }, 6), op, false); });
-            g.add(name + " of one, swapped", [=](Inputs & in) { return ggml_glu(in.ctx, in.random({ 30, 2, 1, 1 }, 6), op, true); });
+            g.add(name + " of one", [=](Inputs & in) { return ggml_glu(in.ctx, in.random({ 26, 2, 1, 1 }, 6), op, false); });
+            g.add(name + " of one, swapped", [=](Inputs & in) { return ggml_glu(in.ctx, in.random({ 26, 2, 1, 1 }, 6), op, true); });
         }
     }
 }

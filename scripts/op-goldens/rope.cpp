@@ -7,7 +7,7 @@
 namespace {
 
 struct Options {
-    Extents          ne         = { 16, 2, 3, 1 };
+    Extents          ne         = { 16, 1, 3, 1 };
     int              n_dims     = 16;
     std::vector<int> sections   = { 0, 0, 0, 0 };
     int              n_ctx_orig = 0;

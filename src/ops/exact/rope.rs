@@ -11,12 +11,15 @@
 //! angle        = interpolated (1 - mix) + extrapolated mix,  mix = ext_factor ramp_i
 //! magnitude    = attn_factor (1 + ln(1 / freq_scale) / 10 if ext_factor is not 0)
 //! (x_a, x_b)  -> magnitude (x_a cos - x_b sin, x_a sin + x_b cos);  ROPE_BACK: the other way round
-//! size  = |interpolated|, with YaRN (ext_factor not 0): (1 + |ext_factor|) (|interpolated| + |extrapolated|)
+//! size  = |interpolated (1 - mix)| + |extrapolated mix|, within the ramp |ext_factor| (|interpolated| + |extrapolated|) more
 //! terms = (|x_a| + |x_b|) |attn_factor| (1 + |ln| / 10) (1 + size (k + r))
 //! ```
-//! ggml forms the angle of pair i by k multiplications in f32 with a rounded power of the base (`ggml_mrope_cache_init`,
-//! ops.cpp), so it is off by up to `(k + 2) u` of itself, and the rotated pair by that much of its length. Factors, a scale
-//! and YaRN add the roundings of a quotient, a product, the ramp (two), `1 - mix` and the weighted sum (three): r = 2, or 10.
+//! ggml forms the angle of pair i by k multiplications in f32 with one rounded power of the base (`ggml_mrope_cache_init`,
+//! ops.cpp): each product is off by u, and each brings the error of the power, which is 2 u and `2 ln(freq_base) / n_dims`
+//! more for its exponent. The angle is so off by a few k u of itself, and the rotated pair by that much of its length: weight k
+//! in the terms, which the budget's factor of 8 sqrt(4) covers for any n_dims and base in use. The angle of the first pair is
+//! exact. Factors, a scale and YaRN add the roundings of a quotient, a product, the ramp (two), `1 - mix` and the weighted sum
+//! (three): r = 8, else 0.
 //! The ends of the ramp are whole numbers of f32 logarithms (`ggml_rope_yarn_corr_dims`, ggml.c), so they are taken in f32.
 
 use super::moves::floats;
@@ -28,8 +31,8 @@ pub(super) struct RopeOracle;
 const STEPS: f64 = 4.0;
 /// With a magnitude: its logarithm, two products and a sum, and the product with sine and cosine.
 const SCALED_STEPS: f64 = 9.0;
-const ROUNDINGS_OF_ANGLE: f64 = 2.0;
-const ROUNDINGS_OF_SCALED_ANGLE: f64 = 10.0;
+/// Of an angle with factors, a scale or YaRN, beside its power.
+const SCALED_ROUNDINGS: f64 = 8.0;
 /// How YaRN's magnitude grows with the logarithm of the scale, and the least width of its ramp.
 const MAGNITUDE: f64 = 0.1;
 const RAMP_WIDTH: f64 = 0.001;
@@ -204,13 +207,16 @@ impl Rope {
             let along = (i as f64 - low) / (high - low).max(RAMP_WIDTH);
             let mix = (1.0 - along.clamp(0.0, 1.0)) * self.ext_factor;
             angle = interpolated * (1.0 - mix) + extrapolated * mix;
-            size = (1.0 + self.ext_factor.abs()) * (interpolated.abs() + extrapolated.abs());
+            size = (interpolated * (1.0 - mix)).abs() + (extrapolated * mix).abs();
+            if along > 0.0 && along < 1.0 {
+                size += self.ext_factor.abs() * (interpolated.abs() + extrapolated.abs());
+            }
             let growth = MAGNITUDE * (1.0 / self.freq_scale).ln();
             magnitude *= 1.0 + growth;
             magnitude_terms *= 1.0 + growth.abs();
         }
         let scaled = self.factors.is_some() || self.freq_scale != 1.0 || self.ext_factor != 0.0;
-        let roundings = if scaled { ROUNDINGS_OF_SCALED_ANGLE } else { ROUNDINGS_OF_ANGLE };
+        let roundings = if scaled { SCALED_ROUNDINGS } else { 0.0 };
         Turn {
             cos: angle.cos() * magnitude,
             sin: angle.sin() * magnitude,
@@ -270,8 +276,8 @@ mod tests {
         let normal = rope("ROPE", &plain(4, NORMAL), &[1.0, 0.0, 1.0, 0.0], &[1]).unwrap();
         let (a, b) = (1.0f64, 0.1f64);
         assert_eq!(normal.values, [a.cos(), a.sin(), b.cos(), b.sin()]);
-        // |x| (1 + angle (i + 2))
-        assert_eq!(normal.terms, [3.0, 3.0, 1.0 + b * 3.0, 1.0 + b * 3.0]);
+        // |x| (1 + angle i)
+        assert_eq!(normal.terms, [1.0, 1.0, 1.0 + b, 1.0 + b]);
         let neox = rope("ROPE_BACK", &plain(4, NEOX), &[1.0, 0.0, 0.0, 1.0], &[1]).unwrap();
         assert_eq!(neox.values, [a.cos(), b.sin(), -a.sin(), b.cos()]);
         let mut inner = plain(2, NEOX);
@@ -316,5 +322,8 @@ mod tests {
         let (a, b) = (1.0f64, 0.025f64 * (1.0 / 3.0) + 0.1 * (2.0 / 3.0));
         let expected = [a.cos(), -b.sin(), a.sin(), b.cos()].map(|x| x * magnitude);
         assert!(exact.values.iter().zip(expected).all(|(x, y)| (x - y).abs() <= 1e-12), "{:?}", exact.values);
+        // sizes: the angle, and 0.025 + 0.1 more within the ramp
+        let terms = [1.0 + a * 8.0, 1.0 + (b + 0.125) * 9.0].map(|x| x * magnitude);
+        assert!((0..2).all(|i| (exact.terms[i] - terms[i]).abs() <= 1e-7), "{:?}", exact.terms);
     }
 }
