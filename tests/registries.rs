@@ -270,7 +270,7 @@ fn helpers_are_told_apart() {
             ][..],
         ),
         ("ops", &["real"]),
-        ("ops/exact", &["activation", "operand", "rounding", "roundings"]),
+        ("ops/exact", &["activation", "operand", "rope_angles", "rounding", "roundings"]),
         ("report", &["words"]),
         ("cli", &["cache", "progress", "subject"]),
     ] {

@@ -20,6 +20,7 @@ mod norm;
 mod operand;
 mod place;
 mod rope;
+mod rope_angles;
 mod rounding;
 mod roundings;
 mod set;

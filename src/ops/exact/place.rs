@@ -17,6 +17,9 @@ pub(super) struct Place;
 /// Where PAD says that it wraps around.
 const CIRCULAR: usize = 8;
 
+/// Which element of the source comes to an index of the result, if one does.
+type Origin = Box<dyn Fn([usize; 4]) -> Option<[usize; 4]>>;
+
 impl Oracle for Place {
     fn ops(&self) -> &'static [&'static str] {
         &["REPEAT", "PAD", "TRI", "DIAG", "FILL"]
@@ -29,7 +32,7 @@ impl Oracle for Place {
         let (source, x) = (node.source(0)?, floats(node, 0)?);
         let ne = source.ne;
         node.require(!x.is_empty(), "the source is empty")?;
-        let from: Box<dyn Fn([usize; 4]) -> Option<[usize; 4]>> = match node.op {
+        let from: Origin = match node.op {
             "REPEAT" => {
                 let repeats = (0..4).all(|d| node.ne[d].is_multiple_of(ne[d]));
                 node.require(repeats, "the source does not repeat to the result")?;
@@ -58,9 +61,7 @@ impl Oracle for Place {
     }
 }
 
-type Origin = Box<dyn Fn([usize; 4]) -> Option<[usize; 4]>>;
-
-/// Which element of a source with extents `ne` comes to an index of a padded result.
+/// The origin of a padded source with extents `ne`.
 fn padding(node: &Invocation<'_>, ne: [u64; 4]) -> Result<Origin, OracleError> {
     let ne = ne.map(|n| n as i64);
     let front = [0, 2, 4, 6].map(|i| i64::from(node.int(i)));

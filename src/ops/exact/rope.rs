@@ -6,23 +6,15 @@
 //! params  1 n_dims, 2 mode, 4 n_ctx_orig, 5 freq_base, 6 freq_scale, 7 ext_factor, 8 attn_factor, 9 beta_fast,
 //!         10 beta_slow, 11.. sections, 15 n_offs
 //! pairs   NORMAL (o + 2 i, o + 2 i + 1)   NEOX, MROPE, IMROPE (o + i, o + i + n_dims / 2)   VISION (i, i + n_dims)
-//! extrapolated = p_c freq_base^(-2 k / n_dims) / factor_i;  k = i, for VISION counted from the start of the section
-//! interpolated = freq_scale extrapolated
-//! angle        = interpolated (1 - mix) + extrapolated mix,  mix = ext_factor ramp_i
-//! magnitude    = attn_factor (1 + ln(1 / freq_scale) / 10 if ext_factor is not 0)
-//! (x_a, x_b)  -> magnitude (x_a cos - x_b sin, x_a sin + x_b cos);  ROPE_BACK: the other way round
-//! size  = |interpolated (1 - mix)| + |extrapolated mix|, within the ramp |ext_factor| (|interpolated| + |extrapolated|) more
-//! terms = (|x_a| + |x_b|) |attn_factor| (1 + |ln| / 10) (1 + size (k + r))
+//! angle, magnitude, size  of pair i at position p_c, with a power k of the frequency: in `rope_angles`
+//!         c the section of i, k = i, for VISION counted from the start of the section
+//! (x_a, x_b) -> magnitude (x_a cos - x_b sin, x_a sin + x_b cos);  ROPE_BACK: the other way round
+//! terms = (|x_a| + |x_b|) (terms of the magnitude) (1 + size (k + r))
 //! ```
-//! ggml forms the angle of pair i by k multiplications in f32 with one rounded power of the base (`ggml_mrope_cache_init`,
-//! ops.cpp): each product is off by u, and each brings the error of the power, which is 2 u and `2 ln(freq_base) / n_dims`
-//! more for its exponent. The angle is so off by a few k u of itself, and the rotated pair by that much of its length: weight k
-//! in the terms, which the budget's factor of 8 sqrt(4) covers for any n_dims and base in use. The angle of the first pair is
-//! exact. Factors, a scale and YaRN add the roundings of a quotient, a product, the ramp (two), `1 - mix` and the weighted sum
-//! (three): r = 8, else 0.
-//! The ends of the ramp are whole numbers of f32 logarithms (`ggml_rope_yarn_corr_dims`, ggml.c), so they are taken in f32.
+//! What passes through is moved: its terms are 0.
 
 use super::moves::floats;
+use super::rope_angles::{Angles, Turn, ramp};
 use super::{Exact, Invocation, Oracle, OracleError};
 
 pub(super) struct RopeOracle;
@@ -31,11 +23,6 @@ pub(super) struct RopeOracle;
 const STEPS: f64 = 4.0;
 /// With a magnitude: its logarithm, two products and a sum, and the product with sine and cosine.
 const SCALED_STEPS: f64 = 9.0;
-/// Of an angle with factors, a scale or YaRN, beside its power.
-const SCALED_ROUNDINGS: f64 = 8.0;
-/// How YaRN's magnitude grows with the logarithm of the scale, and the least width of its ramp.
-const MAGNITUDE: f64 = 0.1;
-const RAMP_WIDTH: f64 = 0.001;
 
 const NORMAL: i32 = 0;
 const NEOX: i32 = 2;
@@ -49,20 +36,7 @@ struct Rope {
     n_dims: usize,
     offset: usize,
     sections: [usize; 4],
-    freq_base: f64,
-    freq_scale: f64,
-    ext_factor: f64,
-    attn_factor: f64,
-    /// Where YaRN's ramp begins and ends.
-    ramp: [f64; 2],
-    factors: Option<Vec<f64>>,
-}
-
-/// Cosine and sine of a pair, with the magnitude, and how much of its length is terms.
-struct Turn {
-    cos: f64,
-    sin: f64,
-    terms: f64,
+    angles: Angles,
 }
 
 impl Oracle for RopeOracle {
@@ -86,8 +60,9 @@ impl Oracle for RopeOracle {
             if row % n_head == 0 {
                 let token = row / n_head % n_tokens;
                 let position = [0, 1, 2, 3].map(|c| positions[(c % channels) * n_tokens + token] as f64);
-                let turn =
-                    |(i, &(channel, power)): (usize, &(usize, usize))| rope.turn(i, position[channel], power);
+                let turn = |(i, &(channel, power)): (usize, &(usize, usize))| {
+                    rope.angles.turn(i, position[channel], power)
+                };
                 turns = origins.iter().enumerate().map(turn).collect();
             }
             for (i, turn) in turns.iter().enumerate() {
@@ -99,7 +74,7 @@ impl Oracle for RopeOracle {
                 (terms[a], terms[b]) = (length, length);
             }
         }
-        let additions = if rope.has_magnitude() { SCALED_STEPS } else { STEPS };
+        let additions = if rope.angles.has_magnitude() { SCALED_STEPS } else { STEPS };
         Ok(Exact { values, terms, additions, flips: Vec::new() })
     }
 }
@@ -124,11 +99,8 @@ impl Rope {
             Some(_) => Some(floats(node, 2)?),
             None => None,
         };
-        let rope = Rope {
-            mode,
+        let angles = Angles {
             n_dims,
-            offset,
-            sections,
             freq_base: node.float(5),
             freq_scale: node.float(6),
             ext_factor: node.float(7),
@@ -136,18 +108,15 @@ impl Rope {
             ramp: ramp(n_dims, node.int(4), [5, 9, 10].map(|index| node.float(index) as f32)),
             factors,
         };
+        let rope = Rope { mode, n_dims, offset, sections, angles };
         node.require(!rope.has_sections() || sections[..3].iter().any(|&n| n > 0), "there are no sections")?;
-        let enough = rope.factors.as_ref().is_none_or(|factors| factors.len() >= rope.pairs());
+        let enough = rope.angles.factors.as_ref().is_none_or(|factors| factors.len() >= rope.pairs());
         node.require(enough, "fewer frequency factors than pairs")?;
         Ok(rope)
     }
 
     fn has_sections(&self) -> bool {
         self.mode & MROPE != 0
-    }
-
-    fn has_magnitude(&self) -> bool {
-        self.ext_factor != 0.0 || self.attn_factor != 1.0
     }
 
     fn pairs(&self) -> usize {
@@ -193,47 +162,6 @@ impl Rope {
         }
         origins
     }
-
-    /// The rotation of pair `i` at a position.
-    fn turn(&self, i: usize, position: f64, power: usize) -> Turn {
-        let factor = self.factors.as_ref().map_or(1.0, |factors| factors[i]);
-        let frequency = self.freq_base.powf(-2.0 * power as f64 / self.n_dims as f64);
-        let extrapolated = position * frequency / factor;
-        let interpolated = self.freq_scale * extrapolated;
-        let (mut angle, mut size) = (interpolated, interpolated.abs());
-        let (mut magnitude, mut magnitude_terms) = (self.attn_factor, self.attn_factor.abs());
-        if self.ext_factor != 0.0 {
-            let [low, high] = self.ramp;
-            let along = (i as f64 - low) / (high - low).max(RAMP_WIDTH);
-            let mix = (1.0 - along.clamp(0.0, 1.0)) * self.ext_factor;
-            angle = interpolated * (1.0 - mix) + extrapolated * mix;
-            size = (interpolated * (1.0 - mix)).abs() + (extrapolated * mix).abs();
-            if along > 0.0 && along < 1.0 {
-                size += self.ext_factor.abs() * (interpolated.abs() + extrapolated.abs());
-            }
-            let growth = MAGNITUDE * (1.0 / self.freq_scale).ln();
-            magnitude *= 1.0 + growth;
-            magnitude_terms *= 1.0 + growth.abs();
-        }
-        let scaled = self.factors.is_some() || self.freq_scale != 1.0 || self.ext_factor != 0.0;
-        let roundings = if scaled { SCALED_ROUNDINGS } else { 0.0 };
-        Turn {
-            cos: angle.cos() * magnitude,
-            sin: angle.sin() * magnitude,
-            terms: magnitude_terms * (1.0 + size * (power as f64 + roundings)),
-        }
-    }
-}
-
-/// `ggml_rope_yarn_corr_dims`: the pairs between which YaRN goes over from extrapolation to interpolation.
-fn ramp(n_dims: usize, n_ctx_orig: i32, [freq_base, beta_fast, beta_slow]: [f32; 3]) -> [f64; 2] {
-    let pair_of = |rotations: f32| {
-        let wavelength = n_ctx_orig as f32 / (rotations * 2.0 * std::f32::consts::PI);
-        n_dims as f32 * wavelength.ln() / (2.0 * freq_base.ln())
-    };
-    let low = pair_of(beta_fast).floor().max(0.0);
-    let high = pair_of(beta_slow).ceil().min((n_dims - 1) as f32);
-    [low.into(), high.into()]
 }
 
 #[cfg(test)]
@@ -289,11 +217,8 @@ mod tests {
     #[test]
     fn sections_take_their_own_positions() {
         let origins = |mode, sections, n_dims| {
-            let rope = Rope {
-                mode,
+            let angles = Angles {
                 n_dims,
-                offset: 0,
-                sections,
                 freq_base: 100.0,
                 freq_scale: 1.0,
                 ext_factor: 0.0,
@@ -301,29 +226,10 @@ mod tests {
                 ramp: [0.0; 2],
                 factors: None,
             };
-            rope.origins()
+            Rope { mode, n_dims, offset: 0, sections, angles }.origins()
         };
         assert_eq!(origins(MROPE, [2, 1, 0, 1], 10), [(0, 0), (0, 1), (1, 2), (3, 3), (0, 4)]);
         assert_eq!(origins(IMROPE, [1, 1, 0, 2], 8), [(0, 0), (1, 1), (3, 2), (3, 3)]);
         assert_eq!(origins(VISION, [2, 3, 0, 0], 6), [(0, 0), (0, 1), (1, 0), (1, 1), (1, 2), (0, 0)]);
-    }
-
-    #[test]
-    fn yarn_mixes_along_a_ramp() {
-        // 8 dims, base 10, 628 positions: 8 ln(628 / 2 pi b) / 2 ln 10 = 4 log10(100 / b)
-        assert_eq!(ramp(8, 628, [10.0, 10.0, 2.0]), [3.0, 7.0]);
-        assert_eq!(ramp(8, 628, [10.0, 1e9, 1.0]), [0.0, 7.0]);
-        let mut params = plain(4, NEOX);
-        (params[6], params[7], params[8]) = (bits(0.25), bits(1.0), bits(2.0));
-        (params[4], params[9], params[10]) = (628, bits(1e9), bits(1e-9)); // the ramp is 0 to 3
-        let exact = rope("ROPE", &params, &[1.0, 0.0, 0.0, 1.0], &[1]).unwrap();
-        let magnitude = 2.0 * (1.0 + MAGNITUDE * 4f64.ln());
-        // pair 0 is extrapolated; pair 1 is a third on its way to a quarter of 0.1
-        let (a, b) = (1.0f64, 0.025f64 * (1.0 / 3.0) + 0.1 * (2.0 / 3.0));
-        let expected = [a.cos(), -b.sin(), a.sin(), b.cos()].map(|x| x * magnitude);
-        assert!(exact.values.iter().zip(expected).all(|(x, y)| (x - y).abs() <= 1e-12), "{:?}", exact.values);
-        // sizes: the angle, and 0.025 + 0.1 more within the ramp
-        let terms = [1.0 + a * 8.0, 1.0 + (b + 0.125) * 9.0].map(|x| x * magnitude);
-        assert!((0..2).all(|i| (exact.terms[i] - terms[i]).abs() <= 1e-7), "{:?}", exact.terms);
     }
 }
