@@ -47,7 +47,11 @@ void unaries(Goldens & g) {
         g.add(std::string("unary ") + ggml_unary_op_name(op), [=](Inputs & in) { return ggml_unary(in.ctx, arguments(in), op); });
     }
     g.add("unary SILU, strided", [](Inputs & in) { return ggml_silu(in.ctx, in.padded({ 13, 2, 2, 1 }, 4)); });
-    g.add("unary XIELU", [](Inputs & in) { return ggml_xielu(in.ctx, in.random({ 25, 2, 1, 1 }, 4), 0.8f, 1.1f, 0.5f, -1e-6f); });
+    for (float eps : { -1e-6f, -0.5f }) {
+        g.add("unary XIELU with epsilon " + std::to_string(eps), [=](Inputs & in) {
+            return ggml_xielu(in.ctx, in.random({ 25, 2, 1, 1 }, 2), 0.8f, 1.1f, 0.5f, eps);
+        });
+    }
 }
 
 void gated(Goldens & g) {
