@@ -53,6 +53,10 @@ pub(super) struct Args {
     /// In a reseeded run, states that the engine keeps as it has them itself
     #[arg(long, value_enum, value_delimiter = ',', value_name = "STATES")]
     keep_state: Vec<StateName>,
+    /// A further dump of the same run under other settings of llama.cpp (threads, flash attention, cache types, repacking): what
+    /// it differs by from the first widens the noise floor (repeatable)
+    #[arg(long, value_name = "D", requires = "dump")]
+    floor_dump: Vec<PathBuf>,
     /// Run the engine with another convention, NAME=CANDIDATE (repeatable; an unknown name lists them all)
     #[arg(long, value_name = "NAME=CANDIDATE")]
     convention: Vec<String>,
@@ -191,7 +195,13 @@ pub(super) fn run(args: Args) -> Result<ExitCode> {
             let bar = progress::bar(&name);
             let floor = match mode {
                 Mode::Reseeded => None,
-                Mode::Cumulative | Mode::Both => Some(floor(&model, conventions, numerics, n_ctx, &dump)?),
+                Mode::Cumulative | Mode::Both => {
+                    let mut floor = floor(&model, conventions, numerics, n_ctx, &dump)?;
+                    for other in &args.floor_dump {
+                        harness::widen(&mut floor, &dump, &Dump::open(other)?)?;
+                    }
+                    Some(floor)
+                }
             };
             let options =
                 CheckOptions { mode, reference, model: Some(&model), keep: &keep, floor: floor.as_ref() };

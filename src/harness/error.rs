@@ -54,6 +54,19 @@ pub enum HarnessError {
         /// The dump.
         dump: PathBuf,
     },
+    /// A dump that is to widen the noise floor is not of the same run.
+    #[error(
+        "dump {} has another {what} than {}: a further dump must be of the same run under other settings", other.display(),
+        dump.display()
+    )]
+    OtherRun {
+        /// The dump that is checked.
+        dump: PathBuf,
+        /// The further one.
+        other: PathBuf,
+        /// What differs.
+        what: &'static str,
+    },
     /// The dump's keys or values are of a type that does not exist.
     #[error("dump {}: run.{key} = \"{got}\", which is no type of ggml", dump.display())]
     CacheType {

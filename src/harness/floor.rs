@@ -10,7 +10,7 @@ use super::reference::reference_of;
 use crate::compare::Metrics;
 use crate::dump::Dump;
 use crate::engine::{Engine, Tap, TapError, Ubatch};
-use crate::tensor::{TensorId, Values};
+use crate::tensor::{GgmlType, TensorId, Values};
 
 /// Per tensor, the relative L2 of an f32 run from an f64 run of the same tokens.
 pub type Floor = HashMap<TensorId, f64>;
@@ -47,6 +47,41 @@ pub(super) fn measure(
             (Ok(()), Ok(())) => Ok(floor),
         }
     })
+}
+
+/// Widens a floor by a further dump of the same run under other settings of llama.cpp (threads, flash attention, type of the
+/// caches, repacking): what the two references differ by in a tensor of the same name, step and shape. Gives how many tensors
+/// both hold.
+///
+/// # Errors
+/// If the other dump is damaged, or of another model or other tokens, or shares no tensor with the first.
+pub fn widen(floor: &mut Floor, dump: &Dump, other: &Dump) -> Result<u64, HarnessError> {
+    other.verify()?;
+    let unlike =
+        |what| HarnessError::OtherRun { dump: dump.path().to_owned(), other: other.path().to_owned(), what };
+    let (manifest, theirs) = (dump.manifest(), other.manifest());
+    if manifest.model.sha256 != theirs.model.sha256 {
+        return Err(unlike("model"));
+    }
+    let steps = |manifest: &crate::dump::Manifest| -> Vec<Vec<i32>> {
+        manifest.run.ubatches.iter().map(|ubatch| ubatch.tokens.clone()).collect()
+    };
+    if steps(manifest) != steps(theirs) {
+        return Err(unlike("tokens or schedule"));
+    }
+    let mut shared = 0;
+    for node in dump.nodes().iter().filter(|node| node.is_named() && node.ty == GgmlType::F32) {
+        let id = node.id();
+        let Some(twin) = other.find(&id).filter(|twin| twin.ty == node.ty && twin.ne == node.ne) else {
+            continue;
+        };
+        let (Some(reference), Some(values)) = (dump.f32(node)?, other.f32(twin)?) else { continue };
+        let distance = Metrics::measure(&reference, Values::F32(&values), None)?.relative_l2;
+        shared += 1;
+        let widest = floor.entry(id).or_insert(0.0);
+        *widest = if distance > *widest { distance } else { *widest };
+    }
+    if shared == 0 { Err(unlike("set of tensors")) } else { Ok(shared) }
 }
 
 fn is_closed(error: &crate::engine::EngineError) -> bool {

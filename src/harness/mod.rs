@@ -18,7 +18,7 @@ pub use check::{
     Check, CheckOptions, Mode, Progress, ReferenceModel, check, check_with, measure_floor, numerics,
 };
 pub use error::HarnessError;
-pub use floor::Floor;
+pub use floor::{Floor, widen};
 pub use recipe::ModelRecipe;
 pub use record::Recorder;
 pub use reseed::StateKind;
