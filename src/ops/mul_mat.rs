@@ -50,8 +50,7 @@ impl<'a> Rows<'a> {
     /// # Panics
     /// If `n` is not below `n_out` or `row` has another length: both are the caller's to check.
     pub fn decode_row(&self, n: usize, row: &mut [f32]) {
-        assert!(n < self.n_out && row.len() == self.n_in, "row {n} of {}, {} values", self.n_out, row.len());
-        self.format.decode(&self.data[n * self.row_bytes..][..self.row_bytes], row);
+        self.format.decode(self.row(n, row), row);
     }
 }
 
@@ -67,13 +66,23 @@ impl Rows<'_> {
     /// # Panics
     /// As [`Rows::decode_row`].
     pub fn minima_of_row(&self, n: usize, minima: &mut [f32]) -> bool {
-        assert!(
-            n < self.n_out && minima.len() == self.n_in,
-            "row {n} of {}, {} values",
-            self.n_out,
-            minima.len()
-        );
-        self.format.minima(&self.data[n * self.row_bytes..][..self.row_bytes], minima)
+        self.format.minima(self.row(n, minima), minima)
+    }
+
+    /// What code 0 stands for in each element of row `n`, for formats of which a product may take it off apart
+    /// ([`Format::code_zero`]).
+    ///
+    /// # Panics
+    /// As [`Rows::decode_row`].
+    pub fn code_zero_of_row(&self, n: usize, values: &mut [f32]) -> bool {
+        self.format.code_zero(self.row(n, values), values)
+    }
+
+    /// The blocks of row `n`, which `values` has room for.
+    fn row(&self, n: usize, values: &[f32]) -> &[u8] {
+        let fits = n < self.n_out && values.len() == self.n_in;
+        assert!(fits, "row {n} of {}, {} values", self.n_out, values.len());
+        &self.data[n * self.row_bytes..][..self.row_bytes]
     }
 }
 

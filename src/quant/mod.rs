@@ -63,6 +63,12 @@ pub trait Format: Sync {
         false
     }
 
+    /// For a format whose codes count from 0 and stand for values around zero: what code 0 stands for, of each element. A product
+    /// may add up the codes and take that off apart. False, and nothing written, for a format of which none does so.
+    fn code_zero(&self, _blocks: &[u8], _values: &mut [f32]) -> bool {
+        false
+    }
+
     /// Encodes whole blocks, sizes as for [`Format::decode`]; `None` if this crate never writes the format.
     fn encoder(&self) -> Option<Encoder> {
         None

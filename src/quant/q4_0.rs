@@ -41,6 +41,13 @@ impl Format for Q4_0 {
         });
     }
 
+    fn code_zero(&self, blocks: &[u8], values: &mut [f32]) -> bool {
+        blocks::decode(blocks, values, |block: &Block, group: &mut [f32; GROUP]| {
+            group.fill(-8.0 * half(block.d))
+        });
+        true
+    }
+
     fn encoder(&self) -> Option<Encoder> {
         Some(|values, blocks| blocks::encode(values, blocks, encode))
     }
@@ -72,5 +79,14 @@ mod tests {
         Q4_0.decode(bytemuck::bytes_of(&block), &mut back);
         assert_eq!((back[0], back[1], back[17]), (16.0, -14.0, -4.0));
         assert_eq!(back[2].to_bits(), (-0.0f32).to_bits());
+    }
+
+    #[test]
+    fn code_0_stands_for_8_steps_down() {
+        let block = Block { d: to_half(0.5), ..bytemuck::Zeroable::zeroed() };
+        let (mut values, mut zero) = ([9.0; GROUP], [9.0; GROUP]);
+        Q4_0.decode(bytemuck::bytes_of(&block), &mut values);
+        assert!(Q4_0.code_zero(bytemuck::bytes_of(&block), &mut zero));
+        assert_eq!((values, zero[0]), (zero, -4.0));
     }
 }

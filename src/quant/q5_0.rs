@@ -40,6 +40,13 @@ impl Format for Q5_0 {
             }
         });
     }
+
+    fn code_zero(&self, blocks: &[u8], values: &mut [f32]) -> bool {
+        blocks::decode(blocks, values, |block: &Block, group: &mut [f32; GROUP]| {
+            group.fill(-16.0 * half(block.d))
+        });
+        true
+    }
 }
 
 #[cfg(test)]
@@ -54,5 +61,14 @@ mod tests {
         let mut values = [9.0; GROUP];
         Q5_0.decode(bytemuck::bytes_of(&block), &mut values);
         assert_eq!((values[0], values[1], values[31]), (-32.0, 0.0, 30.0));
+    }
+
+    #[test]
+    fn code_0_stands_for_16_steps_down() {
+        let block = Block { d: to_half(0.5), ..bytemuck::Zeroable::zeroed() };
+        let (mut values, mut zero) = ([9.0; GROUP], [9.0; GROUP]);
+        Q5_0.decode(bytemuck::bytes_of(&block), &mut values);
+        assert!(Q5_0.code_zero(bytemuck::bytes_of(&block), &mut zero));
+        assert_eq!((values, zero[0]), (zero, -8.0));
     }
 }

@@ -142,6 +142,7 @@ pub(super) fn setting_of(dump: &Dump) -> Setting {
     let manifest = dump.manifest();
     Setting {
         backend: manifest.producer.backend.clone(),
+        system_info: manifest.producer.system_info.clone(),
         n_threads: manifest.run.n_threads,
         repack: manifest.run.repack,
     }

@@ -32,8 +32,8 @@ mod sums;
 mod unary;
 
 pub use operand::{Data, Operand};
-pub use rounding::{Rounded, round_activation, vec_dot_type};
-pub use roundings::{ActivationRounding, Rounding, Setting};
+pub use rounding::{Doubt, Rounded, Sums, round_activation, vec_dot_type};
+pub use roundings::{ActivationRounding, CpuKernel, MmqLayout, Rounding, Setting};
 
 use thiserror::Error;
 

@@ -5,14 +5,16 @@
 //! terms = sum_k |a x|, or sum_k |(a - min) x| + |min x| for formats with a minimum, whose two sums ggml forms apart
 //! k additions
 //! ```
-//! ggml-cpu rounds x to the type that a's dot product takes (`vec_dot_type`) first; `round_activation` does the same. Q8_1
-//! brings the sum of each block of x, rounded, for the minima.
+//! Backends round x first, each by a rule of its own; `rounding/` has the rules. Where a rule stores the sum of a block of x, the
+//! minima meet that: `sum_k (a - min) x + sum_blocks min s`. A rule of which not every step is known to the last bit says which
+//! values are in doubt; an element is then uncertain by the sum of what each doubt moves it.
 
 use rayon::prelude::*;
 
+use super::rounding::{likeliest_on_cpu, possible, sums_are_used};
 use super::{
-    ActivationRounding, Data, Exact, Invocation, Oracle, OracleError, Rounded, Rounding, Setting,
-    round_activation, vec_dot_type,
+    Data, Exact, Invocation, Operand, Oracle, OracleError, Rounded, Rounding, Setting, round_activation,
+    vec_dot_type,
 };
 use crate::tensor::GgmlType;
 
@@ -24,14 +26,15 @@ impl Oracle for MulMat {
     }
 
     fn exact(&self, node: &Invocation<'_>) -> Result<Exact, OracleError> {
-        self.exact_with(node, Rounding::Activation(ActivationRounding::X86))
+        self.exact_with(node, likeliest_on_cpu(weight_type(node.source(0)?).unwrap_or(GgmlType::F32)))
     }
 
-    fn roundings(&self, _node: &Invocation<'_>, _setting: &Setting) -> Vec<Rounding> {
-        vec![Rounding::Activation(ActivationRounding::X86)]
+    fn roundings(&self, node: &Invocation<'_>, setting: &Setting) -> Vec<Rounding> {
+        let weight = node.source(0).ok().and_then(weight_type);
+        weight.map_or(vec![Rounding::None], |weight| possible(weight, node.ne[1], setting))
     }
 
-    fn exact_with(&self, node: &Invocation<'_>, _rounding: Rounding) -> Result<Exact, OracleError> {
+    fn exact_with(&self, node: &Invocation<'_>, rounding: Rounding) -> Result<Exact, OracleError> {
         let (a, x) = (node.source(0)?, node.source(1)?);
         let activations = x.floats().ok_or_else(|| node.shape("source 1 holds integers"))?;
         let [k, n, b2, b3] = a.ne.map(|n| n as usize);
@@ -43,18 +46,26 @@ impl Oracle for MulMat {
             && c2.is_multiple_of(b2)
             && c3.is_multiple_of(b3);
         node.require(fits, "the matrices do not multiply to the result")?;
-        let (ty, rows) = match &a.data {
-            Data::Weight(rows) => (rows.ty(), rows.n_in * rows.n_out),
-            Data::Float(values) => (GgmlType::F32, values.len()),
-            Data::Narrow(ty, values) => (*ty, values.len()),
-            Data::Int(_) => return Err(node.shape("source 0 holds integers")),
+        let ty = weight_type(a).ok_or_else(|| node.shape("source 0 holds integers"))?;
+        let elements = match &a.data {
+            Data::Weight(rows) => rows.n_in * rows.n_out,
+            Data::Float(values) | Data::Narrow(_, values) => values.len(),
+            Data::Int(_) => 0,
         };
-        node.require(rows == k * n * b2 * b3, "source 0 has other rows")?;
-        let partner = vec_dot_type(ty).ok_or_else(|| node.parameter(format!("weights of type {ty}")))?;
-        let activations: Vec<Rounded> =
-            activations.chunks_exact(k.max(1)).map(|row| round_activation(partner, row)).collect();
+        node.require(elements == k * n * b2 * b3, "source 0 has other rows")?;
+        vec_dot_type(ty).ok_or_else(|| node.parameter(format!("weights of type {ty}")))?;
+        let uses_sums = matches!(rounding, Rounding::Activation(to) if sums_are_used(to, ty));
+        let round = |row: &[f32]| match rounding {
+            Rounding::None => Rounded { values: row.to_vec(), ..Rounded::default() },
+            Rounding::Activation(to) => {
+                let rounded = round_activation(to, row);
+                Rounded { sums: rounded.sums.filter(|_| uses_sums), ..rounded }
+            }
+        };
+        let activations: Vec<Rounded> = activations.chunks_exact(k.max(1)).map(round).collect();
+        let is_doubtful = activations.iter().any(Rounded::is_doubtful);
         // One task per row of `a`: decoded once, used for every token and matrix that meets it.
-        let products: Vec<Vec<(f64, f64)>> = (0..n * b2 * b3)
+        let products: Vec<Vec<Product>> = (0..n * b2 * b3)
             .into_par_iter()
             .map(|row| {
                 let mut weights = vec![0.0; k];
@@ -63,7 +74,8 @@ impl Oracle for MulMat {
                 match &a.data {
                     Data::Weight(rows) => {
                         rows.decode_row(row, &mut weights);
-                        has_minima = rows.minima_of_row(row, &mut minima);
+                        has_minima = rows.minima_of_row(row, &mut minima)
+                            || uses_sums && rows.code_zero_of_row(row, &mut minima);
                     }
                     Data::Float(values) | Data::Narrow(_, values) => {
                         weights.copy_from_slice(&values[row * k..][..k])
@@ -83,7 +95,7 @@ impl Oracle for MulMat {
             values: vec![0.0; node.elements()],
             terms: vec![0.0; node.elements()],
             additions: k as f64,
-            flips: Vec::new(),
+            flips: if is_doubtful { vec![0.0; node.elements()] } else { Vec::new() },
         };
         let (r2, r3) = (c2 / b2, c3 / b3);
         for (row, products) in products.into_iter().enumerate() {
@@ -93,8 +105,11 @@ impl Oracle for MulMat {
                 for j2 in i2 * r2..(i2 + 1) * r2 {
                     for token in 0..t {
                         let at = ((j3 * c2 + j2) * t + token) * n + i1;
-                        (exact.values[at], exact.terms[at]) =
-                            products.next().expect("one per token and matrix");
+                        let product = products.next().expect("one per token and matrix");
+                        (exact.values[at], exact.terms[at]) = (product.sum, product.terms);
+                        if is_doubtful {
+                            exact.flips[at] = product.doubt;
+                        }
                     }
                 }
             }
@@ -103,33 +118,74 @@ impl Oracle for MulMat {
     }
 }
 
-/// Elements whose sum Q8_1 stores.
-const SUM_BLOCK: usize = 32;
+/// The type of the weights that a product takes; none for integers.
+fn weight_type(a: &Operand<'_>) -> Option<GgmlType> {
+    match &a.data {
+        Data::Weight(rows) => Some(rows.ty()),
+        Data::Float(_) => Some(GgmlType::F32),
+        Data::Narrow(ty, _) => Some(*ty),
+        Data::Int(_) => None,
+    }
+}
 
-/// The exact product of a row with an activation, and its terms.
-fn product(row: &[f32], minima: Option<&[f32]>, x: &Rounded) -> (f64, f64) {
+/// An element of the result.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+struct Product {
+    sum: f64,
+    terms: f64,
+    /// How far it moves if every doubtful rounding went to the other side.
+    doubt: f64,
+}
+
+/// The exact product of a row with an activation.
+fn product(row: &[f32], minima: Option<&[f32]>, x: &Rounded) -> Product {
     let Some(minima) = minima else {
-        return row.iter().zip(&x.values).fold((0.0, 0.0), |(sum, terms), (&a, &x)| {
+        let mut product = Product { doubt: doubt(x, |k| row[k].into()), ..Product::default() };
+        for (&a, &x) in row.iter().zip(&x.values) {
             let term = f64::from(a) * f64::from(x);
-            (sum + term, terms + term.abs())
-        });
+            product.sum += term;
+            product.terms += term.abs();
+        }
+        return product;
     };
-    let (mut sum, mut terms) = (0.0, 0.0);
+    let mut product = Product::default();
     for ((&a, &min), &x) in row.iter().zip(minima).zip(&x.values) {
         let (a, min, x) = (f64::from(a), f64::from(min), f64::from(x));
-        sum += a * x;
-        terms += ((a - min) * x).abs() + (min * x).abs();
+        product.sum += a * x;
+        product.terms += ((a - min) * x).abs() + (min * x).abs();
     }
-    for (min, error) in minima.iter().step_by(SUM_BLOCK).zip(x.sum_errors.iter().flatten()) {
-        sum += f64::from(*min) * f64::from(*error);
+    let Some(sums) = &x.sums else {
+        return Product { doubt: doubt(x, |k| row[k].into()), ..product };
+    };
+    // What is stored stands in place of the sum of the rounded values.
+    let runs = minima.chunks(sums.width).zip(x.values.chunks(sums.width)).zip(&sums.values);
+    for ((min, values), &stored) in runs {
+        let replaced: f64 = min.iter().zip(values).map(|(&min, &x)| f64::from(min) * f64::from(x)).sum();
+        product.sum += f64::from(min[0]) * stored - replaced;
     }
-    (sum, terms)
+    product.doubt = doubt(x, |k| f64::from(row[k]) - f64::from(minima[k]));
+    product.doubt += minima
+        .iter()
+        .step_by(sums.width)
+        .zip(&sums.steps)
+        .map(|(&min, step)| (f64::from(min) * step).abs())
+        .sum::<f64>();
+    product
+}
+
+/// The sum of what each doubt of x moves a product with these factors.
+fn doubt(x: &Rounded, factor: impl Fn(usize) -> f64) -> f64 {
+    let moved = |doubt: &super::Doubt| -> f64 {
+        doubt.moves.iter().enumerate().map(|(i, step)| factor(doubt.at + i) * f64::from(*step)).sum::<f64>()
+    };
+    x.doubts.iter().map(|doubt| moved(doubt).abs()).sum()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ops::exact::Operand;
+    use crate::ops::Rows;
+    use crate::ops::exact::{ActivationRounding, CpuKernel};
 
     #[test]
     fn a_smaller_first_source_is_used_for_several_matrices() {
@@ -141,5 +197,55 @@ mod tests {
         let exact = MulMat.exact(&node).unwrap();
         assert_eq!((exact.values, exact.terms), (vec![1.0, -5.0], vec![5.0, 15.0]));
         assert!(MulMat.exact(&Invocation { ne: [2, 1, 1, 1], ..node }).is_err());
+    }
+
+    /// The product of one row of 32 weights with `x`, zeros behind it.
+    fn of_row(ty: GgmlType, row: &[u8], x: &[f32], to: ActivationRounding) -> Exact {
+        let mut values = x.to_vec();
+        values.resize(32, 0.0);
+        let weights = Operand { ne: [32, 1, 1, 1], data: Data::Weight(Rows::new(ty, row, 32, 1).unwrap()) };
+        let sources = [Some(weights), Some(Operand { ne: [32, 1, 1, 1], data: Data::Float(values) })];
+        let node = Invocation { op: "MUL_MAT", variant: None, params: &[], ne: [1; 4], sources: &sources };
+        MulMat.exact_with(&node, Rounding::Activation(to)).unwrap()
+    }
+
+    const ONE: [u8; 2] = [0x00, 0x3c]; // of f16
+    const TWO: [u8; 2] = [0x00, 0x40];
+
+    #[test]
+    fn the_kernels_give_different_products() {
+        let row = [&ONE[..], &[1; 32]].concat(); // Q8_0: ones
+        // codes 127, 0, 2 by ties to even; 127, 1, 2 away from zero
+        let of = |kernel| of_row(GgmlType::Q8_0, &row, &[127.0, 0.5, 1.5], ActivationRounding::Q8_0(kernel));
+        assert_eq!((of(CpuKernel::X86).values, of(CpuKernel::X86).flips), (vec![129.0], vec![]));
+        assert_eq!(of(CpuKernel::Portable).values, [130.0]);
+    }
+
+    #[test]
+    fn a_minimum_meets_the_stored_sum() {
+        // Q4_1: codes 0 of 1, the minimum 2. Rounded to 127, 0, 0; 0.25 + 0.25 are left out by Q8_1 and in by MMVQ.
+        let row = [&ONE[..], &TWO, &[0; 16]].concat();
+        let of = |to| of_row(GgmlType::Q4_1, &row, &[127.0, 0.25, 0.25], to);
+        let cpu = of(ActivationRounding::Q8_1(CpuKernel::X86));
+        assert_eq!((cpu.values, cpu.terms), (vec![254.0], vec![254.0]));
+        assert_eq!(of(ActivationRounding::Mmvq).values, [255.0]);
+    }
+
+    #[test]
+    fn mmvq_takes_the_middle_of_q4_0_off_the_stored_sum() {
+        // Q4_0: d = 1, codes 0, so -8 throughout: (0 - 8) * 127.5
+        let row = [&ONE[..], &[0; 16]].concat();
+        let of = |to| of_row(GgmlType::Q4_0, &row, &[127.0, 0.25, 0.25], to);
+        assert_eq!(of(ActivationRounding::Mmvq).values, [-1020.0]);
+        assert_eq!(of(ActivationRounding::Q8_0(CpuKernel::X86)).values, [-1016.0]);
+    }
+
+    #[test]
+    fn doubtful_codes_are_counted_by_what_they_move() {
+        // Q8_0: weights 2, -3, 0, ..; 0.5 and 1.5 are ties that CUDA's quotient may miss
+        let mut row = [0; 34];
+        (row[1], row[2], row[3], row[4]) = (0x3c, 1, 2, -3i8 as u8);
+        let exact = of_row(GgmlType::Q8_0, &row, &[127.0, 0.5, 1.5], ActivationRounding::Mmvq);
+        assert_eq!((exact.values, exact.flips), (vec![127.0 + 2.0 - 6.0], vec![2.0 + 3.0]));
     }
 }

@@ -10,6 +10,8 @@ use std::fmt;
 pub struct Setting {
     /// ggml's name of the backend: `CPU`, `CUDA0`.
     pub backend: String,
+    /// What it says about the machine (`llama_print_system_info`): which instructions it was built for.
+    pub system_info: String,
     /// Threads that computed.
     pub n_threads: u32,
     /// Whether weights were repacked for the CPU; none if unknown.
@@ -25,18 +27,90 @@ pub enum Rounding {
     Activation(ActivationRounding),
 }
 
-/// To what, and by which rule, an activation is rounded in front of a matrix product.
+/// To what, and by which rule, an activation is rounded in front of a matrix product. Each has its function in `rounding/`,
+/// whose doc says where it comes from and what it was compared with.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum ActivationRounding {
-    /// To the `vec_dot_type` of the weights, as ggml-cpu's x86 kernels do.
+    /// To f16, each value by itself.
+    F16,
+    /// To bf16, each value by itself.
+    Bf16,
+    /// ggml-cpu's Q8_0.
+    Q8_0(CpuKernel),
+    /// ggml-cpu's Q8_1.
+    Q8_1(CpuKernel),
+    /// ggml-cpu's Q8_K, the same rule on every processor.
+    Q8K,
+    /// Q8_K as a compiler makes it that fuses the product into the addition that rounds it.
+    Q8KFused,
+    /// Q8_1 as CUDA's matrix-vector kernels take it.
+    Mmvq,
+    /// Q8_1 as CUDA's matrix-matrix kernels take it.
+    Mmq(MmqLayout),
+}
+
+/// Which of ggml-cpu's kernels makes the codes of Q8_0 and Q8_1.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum CpuKernel {
+    /// AVX and AVX2.
     X86,
+    /// The plain C loop.
+    Portable,
+    /// Arm NEON.
+    Neon,
+}
+
+/// What CUDA's matrix-matrix kernels store beside the codes (`mmq_q8_1_ds_layout`, mmq.cuh).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum MmqLayout {
+    /// A scale per 32, in f32.
+    D4,
+    /// A scale and a sum per 32, in f16.
+    Ds4,
+    /// A scale per 64, and a sum per 16 of the first 96 of 128, in f16.
+    D2s6,
 }
 
 impl fmt::Display for Rounding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Rounding::None => f.write_str("none"),
-            Rounding::Activation(ActivationRounding::X86) => f.write_str("x86"),
+            Rounding::Activation(activation) => activation.fmt(f),
         }
+    }
+}
+
+impl fmt::Display for ActivationRounding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ActivationRounding::F16 => f.write_str("F16"),
+            ActivationRounding::Bf16 => f.write_str("BF16"),
+            ActivationRounding::Q8_0(kernel) => write!(f, "Q8_0 {kernel}"),
+            ActivationRounding::Q8_1(kernel) => write!(f, "Q8_1 {kernel}"),
+            ActivationRounding::Q8K => f.write_str("Q8_K"),
+            ActivationRounding::Q8KFused => f.write_str("Q8_K fused"),
+            ActivationRounding::Mmvq => f.write_str("Q8_1 mmvq"),
+            ActivationRounding::Mmq(layout) => write!(f, "Q8_1 mmq {layout}"),
+        }
+    }
+}
+
+impl fmt::Display for CpuKernel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            CpuKernel::X86 => "x86",
+            CpuKernel::Portable => "portable",
+            CpuKernel::Neon => "neon",
+        })
+    }
+}
+
+impl fmt::Display for MmqLayout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            MmqLayout::D4 => "D4",
+            MmqLayout::Ds4 => "DS4",
+            MmqLayout::D2s6 => "D2S6",
+        })
     }
 }
