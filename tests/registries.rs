@@ -272,7 +272,7 @@ fn helpers_are_told_apart() {
         ("ops", &["real"]),
         ("ops/exact", &["activation", "operand", "rope_angles", "rounding", "roundings"]),
         ("report", &["words"]),
-        ("cli", &["cache", "progress", "subject"]),
+        ("cli", &["cache", "output", "progress", "subject"]),
     ] {
         let registry = registries().into_iter().find(|registry| registry.folder == folder).unwrap();
         let files = files(&Path::new("src").join(folder));

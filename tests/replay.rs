@@ -4,7 +4,9 @@ mod common;
 
 use std::collections::BTreeMap;
 
-use common::{Copy, MICRO_NODES, MINI_PROMPT, MINI_TOKEN, Reference, cache, case_folder, lockstep};
+use common::{
+    Copy, MICRO_NODES, MINI_PROMPT, MINI_TOKEN, Outcome as Program, Reference, cache, case_folder, lockstep,
+};
 use lockstep::dump::Dump;
 use lockstep::gguf::{Gguf, sha256};
 use lockstep::harness::Case;
@@ -183,17 +185,78 @@ fn the_program_prints_a_table_and_exits_by_the_result() {
 
     let mut copy = Copy::of(MICRO_NODES);
     plant(&mut copy, 0, "ffn_out-2");
-    let written = copy.write();
-    let twin = Case::open(&case_folder("micro-bonsai")).unwrap();
-    let twin = twin.build_twin(&cache(), &mut |_, _| {}).unwrap();
-    let args = [
-        "replay".as_ref(),
-        "--model".as_ref(),
-        twin.as_os_str(),
-        "--dump".as_ref(),
-        written.path.as_os_str(),
-    ];
-    let outcome = lockstep(args);
+    let outcome = replay_file(&copy);
     assert_eq!(outcome.code, Some(1), "{outcome:?}");
     assert!(outcome.stdout.contains("over its budget: ffn_out-2 (step 0, MUL_MAT f32 x f32)"), "{outcome:?}");
+}
+
+/// `lockstep replay` of a copy of a micro dump.
+fn replay_file(copy: &Copy) -> Program {
+    let written = copy.write();
+    let twin = Case::open(&case_folder("micro-bonsai")).unwrap();
+    let twin = twin.build_twin(&cache().join("models"), &mut |_, _| {}).unwrap();
+    let (replay, m, d) = ("replay".as_ref(), "--model".as_ref(), "--dump".as_ref());
+    lockstep::<&std::ffi::OsStr>([replay, m, twin.as_os_str(), d, written.path.as_os_str()])
+}
+
+/// `lockstep replay` of the committed micro dumps with more arguments.
+fn replay_micro(more: &[&std::ffi::OsStr]) -> Program {
+    let case = case_folder("micro-bonsai");
+    lockstep([&["replay".as_ref(), case.as_os_str()], more].concat())
+}
+
+#[test]
+fn the_json_holds_what_the_table_says() {
+    let file = tempfile::tempdir().unwrap().path().join("result.json");
+    assert_eq!(
+        replay_micro(&["--json".as_ref(), file.as_os_str()]).code,
+        Some(2),
+        "a folder that is not there"
+    );
+
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("result.json");
+    let outcome = replay_micro(&["--json".as_ref(), file.as_os_str()]);
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    let v: serde_json::Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+    assert_eq!((&v["version"], &v["is_pass"], &v["first_over"]), (&1.into(), &true.into(), &().into()));
+    let s = &v["summary"];
+    assert_eq!((&s["compared"], &s["skipped"], &s["not_held"]), (&424.into(), &12.into(), &135.into()));
+    let nodes = v["nodes"].as_array().unwrap();
+    assert_eq!(nodes.len(), 436);
+    assert!(nodes.iter().all(|node| node["dump"].as_str().unwrap().starts_with("micro-bonsai / ")));
+    let grouped: u64 = v["groups"].as_array().unwrap().iter().map(|g| g["nodes"].as_u64().unwrap()).sum();
+    assert_eq!(grouped, 436);
+    let products = v["groups"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|g| g["op"] == "MUL_MAT" && g["worst"].is_object())
+        .unwrap();
+    assert_eq!((&products["types"], &products["rounding"]), (&"f32 x f32".into(), &"none".into()));
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "a temporary file is left");
+}
+
+#[test]
+fn a_coverage_below_the_least_fails() {
+    let outcome = replay_micro(&["--min-coverage".as_ref(), "97".as_ref()]);
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    let outcome = replay_micro(&["--min-coverage".as_ref(), "97.5".as_ref()]);
+    assert_eq!(outcome.code, Some(1), "{outcome:?}");
+    assert!(outcome.stderr.contains("coverage 97.2%, --min-coverage 97.5"), "{outcome:?}");
+    for wrong in ["101", "NaN", "much"] {
+        replay_micro(&["--min-coverage".as_ref(), wrong.as_ref()]).assert_refused(&["--min-coverage"]);
+    }
+}
+
+#[test]
+fn comparing_nothing_is_no_result() {
+    let mut copy = Copy::of(MICRO_NODES);
+    for node in copy.manifest.nodes.iter_mut().filter(|node| !node.is_pure_view()) {
+        (node.op, node.variant) = ("WIGGLE".to_owned(), None);
+    }
+    let outcome = replay_file(&copy);
+    assert_eq!(outcome.code, Some(2), "{outcome:?}");
+    assert!(outcome.last_line().ends_with("coverage 0%; nothing was compared"), "{outcome:?}");
+    assert!(outcome.stderr.contains("nothing was compared"), "{outcome:?}");
 }

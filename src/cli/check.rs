@@ -1,17 +1,17 @@
 //! `lockstep check`: an engine beside a dump.
 
-use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use clap::{Args as ClapArgs, ValueEnum};
 
+use super::output::{require_folder, write};
 use super::subject::{Subject, SubjectArgs, Which};
 use super::{DIFFERENCE, progress};
 use crate::dump::Dump;
-use crate::engine::{ActivationMode, Conventions, Engine, Numerics, cpu::CpuEngine};
-use crate::gguf::{Gguf, Temporary, sha256};
+use crate::engine::{ActivationMode, Conventions, Engine, Numerics, cpu::CpuEngine, cpu_kernel};
+use crate::gguf::{Gguf, sha256};
 use crate::harness::{self, Check, CheckOptions, Floor, Mode, ReferenceModel, StateKind};
 use crate::model::{LayerKind, Model};
 use crate::report::{self, Options, Report};
@@ -181,7 +181,10 @@ pub(super) fn run(args: Args) -> Result<ExitCode> {
             match args.activations {
                 ActivationsChoice::Auto => {}
                 ActivationsChoice::Whole => numerics.activations = ActivationMode::Whole,
-                ActivationsChoice::Rounded => numerics.activations = ActivationMode::Rounded,
+                ActivationsChoice::Rounded => {
+                    let kernel = cpu_kernel(&dump.manifest().producer.system_info);
+                    numerics.activations = ActivationMode::Rounded(kernel);
+                }
             }
             let mut engine = build(&args, &model, conventions, numerics, n_ctx)?;
             let reference = match &twin {
@@ -313,26 +316,4 @@ fn header(
 fn render(format: &str, reports: &[Report<'_>], options: Options) -> Result<String> {
     let format = report::format(format).with_context(|| format!("no report format `{format}`"))?;
     Ok(format.render(reports, options))
-}
-
-/// Says that a result cannot be written before the work is done, not after.
-fn require_folder(path: &Path) -> Result<()> {
-    match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() && !folder.is_dir() => {
-            bail!("write {}: there is no folder {}", path.display(), folder.display())
-        }
-        _ => Ok(()),
-    }
-}
-
-fn write(path: &Path, text: &str) -> Result<()> {
-    let persist = || {
-        if path.exists() && !path.is_file() {
-            return std::fs::write(path, text); // a pipe or a terminal cannot be replaced
-        }
-        let temporary = Temporary::beside(path)?;
-        temporary.file().write_all(text.as_bytes())?;
-        temporary.persist(path)
-    };
-    persist().with_context(|| format!("write {}", path.display()))
 }

@@ -8,6 +8,7 @@
 mod cache;
 mod check;
 mod inspect;
+mod output;
 mod progress;
 mod replay;
 mod run;

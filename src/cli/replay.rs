@@ -1,35 +1,71 @@
 //! `lockstep replay`: the reference against exact arithmetic, node by node.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use clap::Args as ClapArgs;
+use clap::{Args as ClapArgs, ValueEnum};
 
+use super::output::{require_folder, write};
 use super::subject::{Subject, SubjectArgs, Which};
-use super::{DIFFERENCE, progress};
+use super::{COULD_NOT_RUN, DIFFERENCE, progress};
 use crate::dump::Dump;
 use crate::gguf::{Gguf, sha256};
-use crate::replay::{self, Replay};
-use crate::report::{replay_line, replay_table};
+use crate::replay::{self, Assumed, Replay, ReplaySummary};
+use crate::report::{replay_json, replay_line, replay_table};
 
 #[derive(ClapArgs, Debug)]
 #[command(after_help = "\
 Examples:
   lockstep replay reference-dumps/micro-bonsai
-  lockstep replay --model my-model.gguf --dump my-dump.npz
+  lockstep replay --model my-model.gguf --dump my-dump.npz --json result.json
+  lockstep replay reference-dumps/micro-bonsai --min-coverage 97
+      fails if fewer of the nodes that the dumps hold could be compared
 
 Every node of the dump's graph is evaluated in f64 from the reference's own inputs, whatever the architecture. The model
-must be the very file that llama.cpp ran. A dump made without --named holds the inputs of every node.")]
+must be the very file that llama.cpp ran. A dump made without --named holds the inputs of every node.
+
+Exit codes: 0 every compared node is within its budget; 1 one is not, or the coverage is too small; 2 nothing was
+compared, or it could not run.")]
 pub(super) struct Args {
     #[command(flatten)]
     subject: SubjectArgs,
+    /// Which rounding of activations to assume in front of matrix products
+    #[arg(long, value_enum, default_value_t = RoundingName::Auto)]
+    rounding: RoundingName,
+    /// Exit 1 if less than this part of the nodes that the dumps hold was compared, in percent
+    #[arg(long, value_name = "PERCENT", default_value_t = 0.0, value_parser = percent)]
+    min_coverage: f64,
+    /// Write the results as JSON
+    #[arg(long, value_name = "F")]
+    json: Option<PathBuf>,
     /// Show every node that is over its budget
     #[arg(long)]
     all: bool,
 }
 
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+enum RoundingName {
+    /// The one that explains what the dump holds
+    Auto,
+    /// None: shows what the reference's rounding amounts to
+    None,
+}
+
+fn percent(text: &str) -> Result<f64, String> {
+    let value: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
+    if (0.0..=100.0).contains(&value) { Ok(value) } else { Err("not between 0 and 100".to_owned()) }
+}
+
 pub(super) fn run(args: Args) -> Result<ExitCode> {
-    let mut replays = Vec::new();
+    if let Some(path) = &args.json {
+        require_folder(path)?;
+    }
+    let assumed = match args.rounding {
+        RoundingName::Auto => Assumed::Fitting,
+        RoundingName::None => Assumed::None,
+    };
+    let mut replays: Vec<(String, Replay)> = Vec::new();
     let subjects = args.subject.resolve(Which::Twin)?;
     let skipped = subjects.skipped.clone();
     for Subject { model, dumps, .. } in subjects {
@@ -38,20 +74,46 @@ pub(super) fn run(args: Args) -> Result<ExitCode> {
         for (name, path) in dumps {
             let dump = Dump::open(&path)?;
             let bar = progress::bar(&name);
-            let replay = replay::replay(&gguf, &model_sha256, &dump, &mut progress::callback(&bar));
+            let progress = &mut progress::callback(&bar);
+            let replay = replay::replay_assuming(assumed, &gguf, &model_sha256, &dump, progress);
             bar.finish_and_clear();
             let replay = replay?;
+            if !replays.is_empty() {
+                println!();
+            }
             println!("{name}   {}\n", dump.manifest().model.architecture);
-            println!("{}", replay_table(&replay, args.all));
-            replays.push(replay);
+            print!("{}", replay_table(&replay, args.all));
+            replays.push((name, replay));
         }
     }
-    let line = || replay_line(&replays.iter().collect::<Vec<_>>());
-    if !skipped.is_empty() {
-        println!("{}; {} of the cases SKIPPED: {}", line(), skipped.len(), skipped.join(", "));
-    } else if replays.len() > 1 {
-        println!("{}", line());
+    if let Some(path) = &args.json {
+        let named: Vec<(&str, &Replay)> = replays.iter().map(|(name, replay)| (&name[..], replay)).collect();
+        write(path, &replay_json(&named))?;
     }
-    let pass = replays.iter().all(Replay::is_pass);
-    Ok(if pass { ExitCode::SUCCESS } else { ExitCode::from(DIFFERENCE) })
+    let replays: Vec<&Replay> = replays.iter().map(|(_, replay)| replay).collect();
+    if !skipped.is_empty() {
+        let names = skipped.join(", ");
+        println!("\n{}; {} of the cases SKIPPED: {names}", replay_line(&replays), skipped.len());
+    } else if replays.len() > 1 {
+        println!("\n{}", replay_line(&replays));
+    }
+    Ok(ExitCode::from(exit_code(&replays, args.min_coverage)))
+}
+
+/// Says on stderr why it is not 0 where the table does not.
+fn exit_code(replays: &[&Replay], min_coverage: f64) -> u8 {
+    let mut summary = ReplaySummary::default();
+    replays.iter().for_each(|replay| summary += replay.summary());
+    let coverage = 100.0 * summary.coverage();
+    if summary.compared == 0 {
+        eprintln!("error: nothing was compared");
+        COULD_NOT_RUN
+    } else if !replays.iter().all(|replay| replay.is_pass()) {
+        DIFFERENCE
+    } else if coverage < min_coverage {
+        eprintln!("error: coverage {coverage:.1}%, --min-coverage {min_coverage}");
+        DIFFERENCE
+    } else {
+        0
+    }
 }

@@ -10,7 +10,7 @@ mod tap;
 pub use candidates::*;
 pub use conventions::Conventions;
 pub use error::EngineError;
-pub use numerics::{ActivationMode, Numerics};
+pub use numerics::{ActivationMode, CpuKernel, Numerics, cpu_kernel};
 pub use tap::{Emitter, NullTap, Tap, TapError};
 
 use ndarray::Array2;

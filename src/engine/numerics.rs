@@ -1,6 +1,7 @@
 //! What an engine rounds on purpose, as the reference does.
 
 use super::EngineError;
+pub use crate::ops::exact::{CpuKernel, cpu_kernel};
 use crate::ops::{Activations, Real, carry};
 use crate::tensor::GgmlType;
 
@@ -10,9 +11,9 @@ pub enum ActivationMode {
     /// They are taken as they are.
     #[default]
     Whole,
-    /// They are rounded as ggml-cpu rounds them for the type of the weights. Where the tap knows what the reference had
+    /// They are rounded as this kernel of ggml-cpu rounds them for the type of the weights. Where the tap knows what the reference had
     /// ([`super::Tap::rounds_like`]), what rounding did there is done here.
-    Rounded,
+    Rounded(CpuKernel),
 }
 
 impl ActivationMode {
@@ -20,8 +21,8 @@ impl ActivationMode {
     pub(super) fn of(self, like: Option<&[f32]>) -> Activations<'_> {
         match (self, like) {
             (ActivationMode::Whole, _) => Activations::Whole,
-            (ActivationMode::Rounded, None) => Activations::Rounded,
-            (ActivationMode::Rounded, Some(reference)) => Activations::RoundedLike(reference),
+            (ActivationMode::Rounded(kernel), None) => Activations::Rounded(kernel),
+            (ActivationMode::Rounded(kernel), Some(reference)) => Activations::RoundedLike(kernel, reference),
         }
     }
 }
@@ -60,8 +61,8 @@ impl Numerics {
     /// A few words for a report; empty if nothing is rounded.
     pub fn describe(&self) -> String {
         let mut words = Vec::new();
-        if self.activations == ActivationMode::Rounded {
-            words.push("activations rounded as ggml-cpu".to_owned());
+        if let ActivationMode::Rounded(kernel) = self.activations {
+            words.push(format!("activations rounded as ggml-cpu {kernel}"));
         }
         for (cache, ty) in [("K", self.type_k), ("V", self.type_v)] {
             if ty != GgmlType::F32 {

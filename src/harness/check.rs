@@ -15,7 +15,7 @@ use super::reseed::Reseeder;
 use super::{HarnessError, StateKind};
 use crate::compare::{Comparison, TensorResult, Verdict};
 use crate::dump::{Dump, Node};
-use crate::engine::{ActivationMode, Engine, Numerics, Ubatch};
+use crate::engine::{ActivationMode, Engine, Numerics, Ubatch, cpu_kernel};
 use crate::gguf::Gguf;
 use crate::model::Model;
 use crate::replay::Walk;
@@ -197,10 +197,9 @@ pub fn numerics(model_sha256: &str, dump: &Dump) -> Result<Numerics, HarnessErro
     let is_same = dump.manifest().model.sha256 == model_sha256;
     // A run of an engine of ours, which has no graph, rounds nothing.
     Ok(Numerics {
-        activations: if is_same && dump.has_graph() {
-            ActivationMode::Rounded
-        } else {
-            ActivationMode::Whole
+        activations: match is_same && dump.has_graph() {
+            true => ActivationMode::Rounded(cpu_kernel(&dump.manifest().producer.system_info)),
+            false => ActivationMode::Whole,
         },
         type_k: ty("type_k", &run.type_k)?,
         type_v: ty("type_v", &run.type_v)?,

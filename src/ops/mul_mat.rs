@@ -6,11 +6,13 @@
 //! Accumulates in the arithmetic's own type, in [`LANES`] interleaved partial sums that are added pairwise.
 //! Mirrors `ggml_compute_forward_mul_mat` (ggml-cpu.c), with or without its rounding of activations.
 
+use std::borrow::Cow;
+
 use ndarray::{Array2, ArrayView2, Axis};
 use rayon::prelude::*;
 
 use super::Real;
-use super::exact::{Rounded, round_activation, vec_dot_type};
+use super::exact::{CpuKernel, Rounded, activation_on_cpu, round_activation};
 use crate::quant::{Format, QuantError, format};
 use crate::tensor::GgmlType;
 
@@ -116,46 +118,53 @@ pub enum Activations<'a> {
     /// It is taken as it is.
     #[default]
     Whole,
-    /// It is rounded as ggml-cpu rounds it for the type of the weights: to f32, then to that type's `vec_dot_type`.
-    Rounded,
+    /// It is rounded as ggml-cpu rounds it for the type of the weights, after it was rounded to f32.
+    Rounded(CpuKernel),
     /// What rounding did to the reference's activation is added to it: `x + (rounded(x_ref) - x_ref)`, with `x_ref` packed and
     /// of the size of all tokens. Where both are equal this is what `Rounded` does; where they differ by their own rounding,
     /// no code falls to the other side of a tie, and the difference is carried on as it is.
-    RoundedLike(&'a [f32]),
+    RoundedLike(CpuKernel, &'a [f32]),
+}
+
+/// By how much the sums of runs of elements that are stored beside a rounded activation differ from the sums of its values.
+struct SumErrors {
+    width: usize,
+    errors: Vec<f64>,
 }
 
 impl Activations<'_> {
-    /// Applies it to the activation of token `token`, in front of weights of type `ty`. Gives by how much the sums of blocks
-    /// that are stored beside it are off, if they are stored.
-    fn apply<T: Real>(self, ty: GgmlType, token: usize, row: &mut [T]) -> Option<Vec<f32>> {
-        let partner = vec_dot_type(ty).filter(|&partner| partner != GgmlType::F32)?;
-        match self {
-            Activations::Whole => None,
-            Activations::Rounded => {
+    /// Applies it to the activation of token `token`, in front of weights of type `ty`.
+    fn apply<T: Real>(self, ty: GgmlType, token: usize, row: &mut [T]) -> Option<SumErrors> {
+        let (kernel, reference) = match self {
+            Activations::Whole => return None,
+            Activations::Rounded(kernel) => (kernel, None),
+            Activations::RoundedLike(kernel, reference) => (kernel, Some(reference)),
+        };
+        let to = activation_on_cpu(ty, kernel)?;
+        let reference: Cow<'_, [f32]> = match reference {
+            Some(reference) => Cow::Borrowed(&reference[token * row.len()..][..row.len()]),
+            None => {
                 let narrow: Vec<f32> = row.iter().map(|x| x.to_f64() as f32).collect();
-                let Rounded { values, sum_errors } = round_activation(partner, &narrow);
-                row.iter_mut().zip(values).for_each(|(x, rounded)| *x = T::from_f32(rounded));
-                sum_errors
+                row.iter_mut().zip(&narrow).for_each(|(x, &narrow)| *x = T::from_f32(narrow));
+                Cow::Owned(narrow)
             }
-            Activations::RoundedLike(reference) => {
-                let reference = &reference[token * row.len()..][..row.len()];
-                let Rounded { values, sum_errors } = round_activation(partner, reference);
-                for ((x, rounded), &reference) in row.iter_mut().zip(values).zip(reference) {
-                    *x = carry(*x, rounded, reference);
-                }
-                sum_errors
-            }
+        };
+        let Rounded { values, sums, .. } = round_activation(to, &reference);
+        for ((x, &rounded), &reference) in row.iter_mut().zip(&values).zip(&*reference) {
+            *x = carry(*x, rounded, reference);
         }
+        let sums = sums?;
+        let runs = values.chunks(sums.width).zip(&sums.values);
+        let errors = runs.map(|(run, stored)| stored - run.iter().map(|&x| f64::from(x)).sum::<f64>());
+        Some(SumErrors { width: sums.width, errors: errors.collect() })
     }
 }
 
 /// `x` with what rounding did to the reference's value.
 pub fn carry<T: Real>(x: T, rounded: f32, reference: f32) -> T {
-    T::from_f64(x.to_f64() + (f64::from(rounded) - f64::from(reference)))
+    // Of three f32 each difference and sum is exact in f64, if they are within 2^29 of each other.
+    T::from_f64(x.to_f64() - f64::from(reference) + f64::from(rounded))
 }
-
-/// Elements of a block whose sum Q8_1 stores, for the minima of the weights.
-const SUM_BLOCK: usize = 32;
 
 /// Rows that one task decodes; large enough to hide the cost of a task.
 const ROWS_PER_TASK: usize = 16;
@@ -168,7 +177,7 @@ pub fn mul_mat<T: Real>(weight: &Rows<'_>, x: ArrayView2<'_, T>, activations: Ac
     let (n_tokens, n_in) = x.dim();
     assert_eq!(n_in, weight.n_in, "activation width");
     let mut x = x.as_standard_layout();
-    let mut sum_errors: Vec<Vec<f32>> = Vec::new(); // per token, if its rounding stores sums
+    let mut sum_errors: Vec<SumErrors> = Vec::new(); // per token, if its rounding stores sums
     if !matches!(activations, Activations::Whole) {
         for (token, mut row) in x.rows_mut().into_iter().enumerate() {
             let row = row.as_slice_mut().expect("standard layout");
@@ -189,9 +198,9 @@ pub fn mul_mat<T: Real>(weight: &Rows<'_>, x: ArrayView2<'_, T>, activations: Ac
                 *y = dot(row, x);
             }
             if !sum_errors.is_empty() && weight.minima_of_row(task * ROWS_PER_TASK + i, &mut minima) {
-                for (y, errors) in out.iter_mut().zip(&sum_errors) {
-                    for (&minimum, &error) in minima.iter().step_by(SUM_BLOCK).zip(errors) {
-                        *y += T::from_f32(minimum) * T::from_f32(error);
+                for (y, SumErrors { width, errors }) in out.iter_mut().zip(&sum_errors) {
+                    for (&minimum, &error) in minima.iter().step_by(*width).zip(errors) {
+                        *y += T::from_f32(minimum) * T::from_f64(error);
                     }
                 }
             }
@@ -242,13 +251,13 @@ mod tests {
         (x[[0, 0]], x[[0, 1]], x[[0, 2]]) = (126.6, 0.4, 127.0);
         let product =
             |x: &Array2<f64>, activations: Activations<'_>| mul_mat(&rows, x.view(), activations)[[0, 0]];
-        assert_eq!(product(&x, Activations::Rounded), 127.0);
+        assert_eq!(product(&x, Activations::Rounded(CpuKernel::X86)), 127.0);
         let reference: Vec<f32> = x.iter().map(|&x| x as f32).collect();
         x[[0, 0]] = 126.4; // -> 126
-        assert_eq!(product(&x, Activations::Rounded), 126.0);
+        assert_eq!(product(&x, Activations::Rounded(CpuKernel::X86)), 126.0);
         assert!((product(&x, Activations::Whole) - 126.8).abs() < 1e-12);
         // The reference's 126.6 went up by 0.4, its 0.4 down by 0.4.
-        assert!((product(&x, Activations::RoundedLike(&reference)) - 126.8).abs() < 1e-5);
+        assert!((product(&x, Activations::RoundedLike(CpuKernel::X86, &reference)) - 126.8).abs() < 1e-5);
     }
 
     #[test]

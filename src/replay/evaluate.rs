@@ -6,6 +6,44 @@ use crate::compare::{U, budget};
 use crate::dump::{Dump, Node};
 use crate::ops::exact::{Data, Exact, Invocation, Operand, Oracle, Rounding, Setting, oracle};
 
+/// What to take for the rounding on purpose.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Assumed {
+    /// The one that explains what the dump holds.
+    #[default]
+    Fitting,
+    /// None anywhere: what is left is what the roundings amount to.
+    None,
+}
+
+/// What holds for every node of a run.
+pub(super) struct Run {
+    setting: Setting,
+    assumed: Assumed,
+}
+
+impl Run {
+    /// How the run that a dump tells of was set.
+    pub(super) fn of(dump: &Dump, assumed: Assumed) -> Run {
+        let manifest = dump.manifest();
+        let setting = Setting {
+            backend: manifest.producer.backend.clone(),
+            system_info: manifest.producer.system_info.clone(),
+            n_threads: manifest.run.n_threads,
+            repack: manifest.run.repack,
+        };
+        Run { setting, assumed }
+    }
+
+    /// The roundings to try.
+    fn roundings(&self, oracle: &dyn Oracle, invocation: &Invocation<'_>) -> Vec<Rounding> {
+        match self.assumed {
+            Assumed::Fitting => oracle.roundings(invocation, &self.setting),
+            Assumed::None => vec![Rounding::None],
+        }
+    }
+}
+
 /// The exact result of a node, and the rounding on purpose that it was computed with.
 pub(super) struct Evaluated {
     pub(super) exact: Exact,
@@ -52,7 +90,7 @@ pub(super) fn evaluate(
     node: &Node,
     sources: &Sources<'_>,
     held: Option<&[u8]>,
-    setting: &Setting,
+    run: &Run,
 ) -> Result<Evaluated, String> {
     let invocation = invocation(node, &sources.operands);
     let oracle = oracle(&invocation).map_err(|error| error.to_string())?;
@@ -62,7 +100,7 @@ pub(super) fn evaluate(
         return Err(format!("a source is not in the dump: {}", derived.name));
     }
     let mut nearest: Option<(f64, Evaluated)> = None;
-    for rounding in oracle.roundings(&invocation, setting) {
+    for rounding in run.roundings(oracle, &invocation) {
         let exact = oracle.exact_with(&invocation, rounding).map_err(|error| error.to_string())?;
         let inherited = inherited(oracle, node, sources, rounding, &exact)?;
         let evaluated = Evaluated { exact, rounding, inherited };
@@ -80,9 +118,9 @@ pub(super) fn evaluate(
 }
 
 /// Whether there is only one way in which the reference can have rounded this node: one that is not held is evaluated only then.
-pub(super) fn is_unambiguous(node: &Node, sources: &Sources<'_>, setting: &Setting) -> bool {
+pub(super) fn is_unambiguous(node: &Node, sources: &Sources<'_>, run: &Run) -> bool {
     let invocation = invocation(node, &sources.operands);
-    oracle(&invocation).is_ok_and(|oracle| oracle.roundings(&invocation, setting).len() == 1)
+    oracle(&invocation).is_ok_and(|oracle| run.roundings(oracle, &invocation).len() == 1)
 }
 
 fn invocation<'a>(node: &'a Node, sources: &'a [Option<Operand<'a>>]) -> Invocation<'a> {
@@ -134,17 +172,6 @@ fn outwards(value: f64, sign: f64) -> f32 {
         inside if inside < 0.0 && sign > 0.0 => rounded.next_up(),
         inside if inside < 0.0 => rounded.next_down(),
         _ => rounded,
-    }
-}
-
-/// How the run that a dump tells of was set.
-pub(super) fn setting_of(dump: &Dump) -> Setting {
-    let manifest = dump.manifest();
-    Setting {
-        backend: manifest.producer.backend.clone(),
-        system_info: manifest.producer.system_info.clone(),
-        n_threads: manifest.run.n_threads,
-        repack: manifest.run.repack,
     }
 }
 

@@ -12,10 +12,11 @@ mod operands;
 mod walk;
 
 pub use error::ReplayError;
+pub use evaluate::Assumed;
 pub use judge::{NodeResult, Outcome};
 pub use walk::{Judged, Walk};
 
-pub use crate::ops::exact::Rounding;
+pub use crate::ops::exact::{ActivationRounding, Rounding};
 
 use crate::dump::Dump;
 use crate::gguf::Gguf;
@@ -94,7 +95,21 @@ impl ReplaySummary {
 /// # Errors
 /// If the model is another or the dump is damaged.
 pub fn replay(gguf: &Gguf, sha256: &str, dump: &Dump, progress: Progress<'_>) -> Result<Replay, ReplayError> {
-    let mut walk = Walk::new(gguf, sha256, dump)?;
+    replay_assuming(Assumed::Fitting, gguf, sha256, dump, progress)
+}
+
+/// As [`replay`], with a choice of the rounding on purpose.
+///
+/// # Errors
+/// As [`replay`].
+pub fn replay_assuming(
+    assumed: Assumed,
+    gguf: &Gguf,
+    sha256: &str,
+    dump: &Dump,
+    progress: Progress<'_>,
+) -> Result<Replay, ReplayError> {
+    let mut walk = Walk::new(assumed, gguf, sha256, dump)?;
     let total = walk.remaining() as u64;
     let mut replay = Replay::default();
     while let Some(judged) = walk.step()? {

@@ -1,11 +1,11 @@
 //! The sources of a node: from the dump, from the model's file, from a cache.
 
 use super::caches::Caches;
-use super::evaluate::{evaluate, is_unambiguous};
+use super::evaluate::{Run, evaluate, is_unambiguous};
 use crate::dump::{Dump, DumpError, LeafKind, Node, Origin, Source};
 use crate::gguf::Gguf;
 use crate::ops::Rows;
-use crate::ops::exact::{Data, Operand, Setting};
+use crate::ops::exact::{Data, Operand};
 use crate::quant;
 use crate::tensor::{GgmlType, Layout};
 
@@ -41,14 +41,14 @@ impl<'a> Operands<'a> {
         &self,
         node: &Node,
         caches: &Caches<'_>,
-        setting: &Setting,
+        run: &Run,
     ) -> Result<Found<Sources<'a>>, DumpError> {
         let mut sources = Sources { operands: Vec::new(), derived: Vec::new() };
         for (index, source) in node.sources.iter().enumerate() {
             // The second source of a copy is where it goes, not what is copied.
             let is_target = matches!(node.op.as_str(), "CPY") && index == 1;
             let found = match source {
-                Some(source) if !is_target => match self.find(source, caches, setting)? {
+                Some(source) if !is_target => match self.find(source, caches, run)? {
                     Ok((operand, derived)) => (Some(operand), derived),
                     Err(reason) => return Ok(Err(reason)),
                 },
@@ -77,7 +77,7 @@ impl<'a> Operands<'a> {
         &self,
         source: &Source,
         caches: &Caches<'_>,
-        setting: &Setting,
+        run: &Run,
     ) -> Result<Found<Operated<'a>>, DumpError> {
         let name = &source.name;
         let held = match source.from {
@@ -92,7 +92,7 @@ impl<'a> Operands<'a> {
                     {
                         self.view_of_cache(node, caches)
                     }
-                    None => return self.derive(node, caches, setting),
+                    None => return self.derive(node, caches, run),
                 },
             },
             Origin::Leaf(id) => match self.dump.leaf(id) {
@@ -114,12 +114,7 @@ impl<'a> Operands<'a> {
     }
 
     /// Evaluates a node that the dump does not hold, or the one that it is a view of, from what it was computed from.
-    fn derive(
-        &self,
-        node: &Node,
-        caches: &Caches<'_>,
-        setting: &Setting,
-    ) -> Result<Found<Operated<'a>>, DumpError> {
+    fn derive(&self, node: &Node, caches: &Caches<'_>, run: &Run) -> Result<Found<Operated<'a>>, DumpError> {
         let missing = || Ok(Err(format!("a source is not in the dump: {}", node.name)));
         // An operator that works in place shares its memory with a source, and is computed all the same.
         let root = node.view_of.as_ref().filter(|_| node.is_pure_view()).map(|view| view.root);
@@ -131,11 +126,11 @@ impl<'a> Operands<'a> {
         let Some(computed) = computed.filter(|computed| computed.ty == GgmlType::F32) else {
             return missing();
         };
-        let Ok(sources) = self.of(computed, caches, setting)? else { return missing() };
-        if !is_unambiguous(computed, &sources, setting) {
+        let Ok(sources) = self.of(computed, caches, run)? else { return missing() };
+        if !is_unambiguous(computed, &sources, run) {
             return missing();
         }
-        let selected = evaluate(computed, &sources, None, setting).and_then(|evaluated| {
+        let selected = evaluate(computed, &sources, None, run).and_then(|evaluated| {
             if computed.id == node.id { Ok(evaluated) } else { evaluated.select(computed, node) }
         });
         let Ok(evaluated) = selected else { return missing() };

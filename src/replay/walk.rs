@@ -4,18 +4,17 @@ use std::collections::HashMap;
 
 use super::ReplayError;
 use super::caches::Caches;
-use super::evaluate::{Evaluated, evaluate, setting_of};
+use super::evaluate::{Assumed, Evaluated, Run, evaluate};
 use super::judge::{self, About, NodeResult};
 use super::operands::Operands;
 use crate::dump::{Dump, Node, Origin};
 use crate::gguf::Gguf;
-use crate::ops::exact::Setting;
 use crate::tensor::Values;
 
 /// A replay that has come to some node of the graph.
 pub struct Walk<'a> {
     operands: Operands<'a>,
-    setting: Setting,
+    run: Run,
     caches: Caches<'a>,
     /// Views that stand in for a computed node which the dump does not hold, by that node's number.
     views: HashMap<u32, Vec<&'a Node>>,
@@ -51,8 +50,13 @@ impl<'a> Walk<'a> {
     ///
     /// # Errors
     /// If the model is another or the dump is damaged.
-    pub fn new(gguf: &'a Gguf, sha256: &str, dump: &'a Dump) -> Result<Walk<'a>, ReplayError> {
-        Walk::showing(gguf, sha256, dump, |root| !dump.has_values(root))
+    pub fn new(
+        assumed: Assumed,
+        gguf: &'a Gguf,
+        sha256: &str,
+        dump: &'a Dump,
+    ) -> Result<Walk<'a>, ReplayError> {
+        Walk::showing(assumed, gguf, sha256, dump, |root| !dump.has_values(root))
     }
 
     /// The same, with each node that llama.cpp did not name shown by its views, as an engine has only tensors with names.
@@ -60,10 +64,11 @@ impl<'a> Walk<'a> {
     /// # Errors
     /// As [`Walk::new`].
     pub fn by_name(gguf: &'a Gguf, sha256: &str, dump: &'a Dump) -> Result<Walk<'a>, ReplayError> {
-        Walk::showing(gguf, sha256, dump, |root| !dump.has_values(root) || !root.is_named())
+        Walk::showing(Assumed::Fitting, gguf, sha256, dump, |root| !dump.has_values(root) || !root.is_named())
     }
 
     fn showing(
+        assumed: Assumed,
         gguf: &'a Gguf,
         sha256: &str,
         dump: &'a Dump,
@@ -83,7 +88,7 @@ impl<'a> Walk<'a> {
             dump.nodes().iter().filter(|node| !node.is_pure_view() && !node.ne.contains(&0)).collect();
         Ok(Walk {
             operands: Operands { gguf, dump },
-            setting: setting_of(dump),
+            run: Run::of(dump, assumed),
             caches: Caches::new(dump),
             views: held_views(dump, is_shown_by_views),
             computed: computed.into_iter(),
@@ -113,9 +118,9 @@ impl<'a> Walk<'a> {
     pub fn step(&mut self) -> Result<Option<Vec<Judged<'a>>>, ReplayError> {
         let Some(node) = self.computed.next() else { return Ok(None) };
         let held = self.operands.dump.bytes(node)?;
-        let evaluated = match self.operands.of(node, &self.caches, &self.setting)? {
+        let evaluated = match self.operands.of(node, &self.caches, &self.run)? {
             Err(missing) => Err(missing),
-            Ok(sources) => evaluate(node, &sources, held.as_deref(), &self.setting),
+            Ok(sources) => evaluate(node, &sources, held.as_deref(), &self.run),
         };
         self.caches.write(node, held.as_deref(), evaluated.as_ref().ok().map(|e| &e.exact));
         let views = self.views.get(&node.id).map_or(&[][..], Vec::as_slice);

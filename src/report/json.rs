@@ -3,7 +3,7 @@
 
 use serde::Serialize;
 
-use super::words;
+use super::words::{self, finite};
 use super::{Format, Options, Report};
 use crate::compare::{Departs, LogitsResult, Summary, TensorResult};
 
@@ -129,10 +129,6 @@ struct Row<'a> {
     margin: Option<f64>,
     cosine: Option<f64>,
     one_minus_cosine: Option<f64>,
-}
-
-fn finite(value: f64) -> Option<f64> {
-    value.is_finite().then_some(value)
 }
 
 fn summary(s: &Summary) -> Counts {

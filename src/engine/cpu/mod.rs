@@ -172,7 +172,7 @@ impl Context<'_, '_, '_> {
     fn rounds_like(&mut self) -> Result<Option<Vec<f32>>, EngineError> {
         match self.numerics.activations {
             ActivationMode::Whole => Ok(None),
-            ActivationMode::Rounded => self.emitter.rounds_like(),
+            ActivationMode::Rounded(_) => self.emitter.rounds_like(),
         }
     }
 

@@ -32,7 +32,7 @@ mod sums;
 mod unary;
 
 pub use operand::{Data, Operand};
-pub use rounding::{Doubt, Rounded, Sums, round_activation, vec_dot_type};
+pub use rounding::{Doubt, Rounded, Sums, activation_on_cpu, cpu_kernel, round_activation, vec_dot_type};
 pub use roundings::{ActivationRounding, CpuKernel, MmqLayout, Rounding, Setting};
 
 use thiserror::Error;

@@ -1,6 +1,7 @@
 //! Small comparisons for the tests of every format.
 
 use crate::compare::{Comparison, Leg, Legs, Limit, LogitsResult, Shaped, TensorResult, U, Verdict};
+use crate::replay::{NodeResult, Outcome, Rounding};
 use crate::tensor::TensorId;
 use crate::tensor::Values;
 
@@ -55,4 +56,21 @@ pub(crate) fn failures() -> Vec<TensorResult> {
         TensorResult { id: id("Qcur-1"), verdict: shape, ..missing },
         tensor("norm-1", "NORM", f32::NAN),
     ]
+}
+
+/// A replayed node: an addition whose reference is 1 and whose exact value is 1.5, at element 7.
+pub(crate) fn node(name: &str, outcome: Outcome, share: f64) -> NodeResult {
+    NodeResult {
+        id: id(name),
+        op: "ADD".into(),
+        types: "f32 x f32".into(),
+        outcome,
+        rounding: Rounding::None,
+        flips: 0,
+        scaled_error: 4.0 * share,
+        share,
+        worst_index: 7,
+        reference: 1.0,
+        exact: 1.5,
+    }
 }

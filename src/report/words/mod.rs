@@ -3,6 +3,7 @@
 mod markup;
 mod number;
 mod replay;
+mod replay_json;
 mod sentence;
 mod sparkline;
 
@@ -10,9 +11,10 @@ mod sparkline;
 pub(super) mod example;
 
 pub use replay::{replay_line, replay_table};
+pub use replay_json::replay_json;
 pub use sentence::{first_difference, summary_line};
 
 pub(super) use markup::escape;
-pub(super) use number::{cosine, count, decimal, index, scientific, share, units};
+pub(super) use number::{cosine, count, decimal, finite, index, scientific, share, units};
 pub(super) use sentence::{floor_line, logits_line, notes, place, reason, shape, tensor_name, verdict};
 pub(super) use sparkline::bars;

@@ -96,6 +96,11 @@ pub(crate) fn percent(part: u64, whole: u64) -> String {
     }
 }
 
+/// The value if it is finite, as JSON can write no other.
+pub(crate) fn finite(value: f64) -> Option<f64> {
+    value.is_finite().then_some(value)
+}
+
 /// An index or a shape: `[3,417]`.
 pub(crate) fn index<T: Display>(index: &[T]) -> String {
     let places: Vec<String> = index.iter().map(T::to_string).collect();

@@ -6,7 +6,7 @@ use comfy_table::{Cell, CellAlignment, Table, presets};
 
 use super::number::{count, decimal, percent, share, units};
 use super::sentence::tensor_name;
-use crate::replay::{NodeResult, Outcome, Replay, ReplaySummary};
+use crate::replay::{NodeResult, Outcome, Replay, ReplaySummary, Rounding};
 
 /// Rows at most of nodes over their budget, unless all are asked for.
 const ROWS: usize = 20;
@@ -73,9 +73,9 @@ fn operators(replay: &Replay) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
     let right = |text: String| Cell::new(text).set_alignment(CellAlignment::Right);
-    let head = ["operator", "sources", "nodes", "worst error", "of budget", "worst node"];
+    let head = ["operator", "sources", "rounding", "nodes", "worst error", "of budget", "worst node"];
     table.set_header(head.iter().enumerate().map(|(i, name)| {
-        Cell::new(name).set_alignment(if (2..5).contains(&i) {
+        Cell::new(name).set_alignment(if (3..6).contains(&i) {
             CellAlignment::Right
         } else {
             CellAlignment::Left
@@ -94,6 +94,7 @@ fn operators(replay: &Replay) -> String {
         table.add_row([
             Cell::new(op),
             Cell::new(types),
+            Cell::new(roundings(&results)),
             right(nodes),
             right(error),
             right(of_budget),
@@ -104,6 +105,18 @@ fn operators(replay: &Replay) -> String {
         column.set_padding((0, 2));
     }
     table.trim_fmt().lines().map(|line| format!("  {line}")).collect::<Vec<_>>().join("\n")
+}
+
+/// The roundings on purpose that were found; each with its nodes if they are several.
+fn roundings(results: &[&NodeResult]) -> String {
+    let mut found: BTreeMap<Rounding, u64> = BTreeMap::new();
+    for result in results.iter().filter(|r| is_compared(r)) {
+        *found.entry(result.rounding).or_default() += 1;
+    }
+    match found.len() {
+        1 => found.keys().map(Rounding::to_string).collect(),
+        _ => found.iter().map(|(name, n)| format!("{name} ({})", count(*n))).collect::<Vec<_>>().join(", "),
+    }
 }
 
 fn node(r: &NodeResult) -> String {
@@ -139,24 +152,8 @@ fn skips(replay: &Replay) -> BTreeMap<&str, (u64, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::replay::Rounding;
-    use crate::report::words::example::id;
-
-    fn result(name: &str, outcome: Outcome, share: f64) -> NodeResult {
-        NodeResult {
-            id: id(name),
-            op: "ADD".into(),
-            types: "f32 x f32".into(),
-            outcome,
-            rounding: Rounding::None,
-            flips: 0,
-            scaled_error: 4.0 * share,
-            share,
-            worst_index: 7,
-            reference: 1.0,
-            exact: 1.5,
-        }
-    }
+    use crate::replay::ActivationRounding;
+    use crate::report::words::example::node as result;
 
     #[test]
     fn what_is_over_its_budget_is_said_with_both_values() {
@@ -172,13 +169,24 @@ mod tests {
         };
         let text = replay_table(&replay, false);
         for line in [
-            "  ADD       f32 x f32      4      12.00 u          3  b-0 step 0",
+            "  ADD       f32 x f32  none          4      12.00 u          3  b-0 step 0",
             "  over its budget: b-0 (step 0, ADD f32 x f32): reference 1.00, exact 1.50 at [7]; 12.00 u of terms, 3 of its budget",
             "  skipped 2: a source is not in the dump (first: x)",
             "2 nodes compared: 1 within budget, 1 over, 2 skipped; coverage 50%; worst b-0 3 of its budget",
         ] {
             assert!(text.lines().any(|l| l == line), "{line}\n{text}");
         }
+    }
+
+    #[test]
+    fn several_roundings_of_an_operator_are_counted() {
+        let rounded = Rounding::Activation(ActivationRounding::F16);
+        let mut results = vec![result("a-0", Outcome::Within, 0.5); 3];
+        results[1].rounding = rounded;
+        results[2].rounding = rounded;
+        assert_eq!(roundings(&results.iter().collect::<Vec<_>>()), "none (1), F16 (2)");
+        assert_eq!(roundings(&[&results[1]]), "F16");
+        assert_eq!(roundings(&[&result("b-0", Outcome::Skipped("unknown".into()), 0.0)]), "");
     }
 
     #[test]

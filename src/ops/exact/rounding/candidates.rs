@@ -78,24 +78,45 @@ pub(in crate::ops::exact) fn possible(weight: GgmlType, columns: u64, setting: &
 }
 
 /// The kernel that the machine has comes first, the others after it: a build may leave it out.
-fn on_cpu(weight: GgmlType, system_info: &str) -> Vec<Rounding> {
+fn kernels(system_info: &str) -> [CpuKernel; 3] {
     use CpuKernel::{Neon, Portable, X86};
     let has = |feature: &str| system_info.contains(&format!(" {feature} = 1"));
-    let kernels = if has("AVX") || system_info.is_empty() {
+    if has("AVX") || system_info.is_empty() {
         [X86, Portable, Neon]
     } else if has("NEON") || has("RISCV_V") {
         [Neon, Portable, X86]
     } else {
         [Portable, X86, Neon]
-    };
-    let activations = match vec_dot_type(weight) {
-        Some(GgmlType::F16) => vec![ActivationRounding::F16],
-        Some(GgmlType::BF16) => vec![ActivationRounding::Bf16],
-        Some(GgmlType::Q8_0) => kernels.map(ActivationRounding::Q8_0).to_vec(),
-        Some(GgmlType::Q8_1) => kernels.map(ActivationRounding::Q8_1).to_vec(),
-        Some(GgmlType::Q8_K) => vec![ActivationRounding::Q8K, ActivationRounding::Q8KFused],
-        _ => return vec![Rounding::None],
-    };
+    }
+}
+
+/// The kernel of the machine that says this of itself (`llama_print_system_info`).
+pub fn cpu_kernel(system_info: &str) -> CpuKernel {
+    kernels(system_info)[0]
+}
+
+/// What ggml-cpu rounds to in front of weights of a type; none if it takes the activations as they are.
+pub fn activation_on_cpu(weight: GgmlType, kernel: CpuKernel) -> Option<ActivationRounding> {
+    Some(match vec_dot_type(weight)? {
+        GgmlType::F16 => ActivationRounding::F16,
+        GgmlType::BF16 => ActivationRounding::Bf16,
+        GgmlType::Q8_0 => ActivationRounding::Q8_0(kernel),
+        GgmlType::Q8_1 => ActivationRounding::Q8_1(kernel),
+        GgmlType::Q8_K => ActivationRounding::Q8K,
+        _ => return None,
+    })
+}
+
+fn on_cpu(weight: GgmlType, system_info: &str) -> Vec<Rounding> {
+    let mut activations: Vec<ActivationRounding> =
+        kernels(system_info).into_iter().filter_map(|kernel| activation_on_cpu(weight, kernel)).collect();
+    activations.dedup(); // most types have one rule for all kernels
+    if activations.first() == Some(&ActivationRounding::Q8K) {
+        activations.push(ActivationRounding::Q8KFused);
+    }
+    if activations.is_empty() {
+        return vec![Rounding::None];
+    }
     activations.into_iter().map(Rounding::Activation).collect()
 }
 

@@ -5,7 +5,7 @@ mod candidates;
 mod cpu;
 mod cuda;
 
-pub use candidates::vec_dot_type;
+pub use candidates::{activation_on_cpu, cpu_kernel, vec_dot_type};
 pub(super) use candidates::{likeliest_on_cpu, possible, sums_are_used};
 
 use half::{bf16, f16};
