@@ -12,8 +12,8 @@ A block looks like this; the line in the comment is what is run, in the reposito
     ..
     ```
 
-scripts/measure.py is run too. With --check, measured numbers may differ (another C library rounds the exponential otherwise), and with them the order of
-rows; the exit code and the last line's counts may not.
+Scripts that measure, or show what was measured, are run too. With --check, measured numbers may differ (another C library
+rounds the exponential otherwise), and with them the order of rows; the exit code and the last line's counts may not.
 LOCKSTEP names the binary; target/release/lockstep if it is not set.
 """
 
@@ -26,12 +26,13 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BLOCK = re.compile(r"<!-- output of: (?P<command>.+?); exit (?P<code>\d+) -->\n```text\n(?P<shown>.*?)```\n", re.S)
+SCRIPTS = ["scripts/measure.py", "scripts/rounding-table.py"]
 BINARY = os.environ.get("LOCKSTEP", str(ROOT / "target" / "release" / "lockstep"))
 
 
 def run(command, expected):
     words = shlex.split(command)
-    program = {"lockstep": [BINARY], "scripts/measure.py": [sys.executable, "scripts/measure.py"]}
+    program = {"lockstep": [BINARY]} | {script: [sys.executable, script] for script in SCRIPTS}
     done = subprocess.run([*program[words[0]], *words[1:]], cwd=ROOT, capture_output=True, text=True)
     if done.returncode != expected:
         sys.exit(f"{command}: exit {done.returncode}, expected {expected}\n{done.stderr}")
