@@ -45,6 +45,7 @@ impl Run {
 }
 
 /// The exact result of a node, and the rounding on purpose that it was computed with.
+#[derive(Debug)]
 pub(super) struct Evaluated {
     pub(super) exact: Exact,
     pub(super) rounding: Rounding,
@@ -178,6 +179,8 @@ fn outwards(value: f64, sign: f64) -> f32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ops::Rows;
+    use crate::tensor::GgmlType;
 
     #[test]
     fn rounding_goes_outwards() {
@@ -186,5 +189,62 @@ mod tests {
         assert_eq!(outwards(beside, -1.0), 1.0);
         assert_eq!(outwards(-beside, -1.0), -(1f32.next_up()));
         assert_eq!(outwards(0.5, 1.0), 0.5);
+    }
+
+    /// A product of 32 ones of type Q8_0 with 127 and 31 times 0.5, of which the reference says that it is `held`: the
+    /// rounding that is found, and the exact value.
+    fn found(assumed: Assumed, held: Option<f32>) -> (String, f64) {
+        let one_as_f16 = [0x00, 0x3c];
+        let row = [&one_as_f16[..], &[1; 32]].concat();
+        let mut activation = vec![0.5; 32];
+        activation[0] = 127.0;
+        let ne = [32, 1, 1, 1];
+        let weights = Rows::new(GgmlType::Q8_0, &row, 32, 1).unwrap();
+        let sources = [
+            Some(Operand { ne, data: Data::Weight(weights) }),
+            Some(Operand { ne, data: Data::Float(activation) }),
+        ];
+        let node = Node {
+            id: 0,
+            step: 0,
+            name: "ffn_out-0".into(),
+            occurrence: 0,
+            op: "MUL_MAT".into(),
+            variant: None,
+            params: Vec::new(),
+            ty: GgmlType::F32,
+            ne: [1; 4],
+            nb: [4; 4],
+            contiguous: true,
+            sources: Vec::new(),
+            view_of: None,
+            entry: None,
+        };
+        let setting = Setting { backend: "CPU".into(), ..Setting::default() };
+        let held = held.map(f32::to_le_bytes);
+        let sources = Sources { derived: vec![None; sources.len()], operands: sources.to_vec() };
+        let run = Run { setting, assumed };
+        let evaluated = evaluate(&node, &sources, held.as_ref().map(|held| &held[..]), &run).unwrap();
+        (evaluated.rounding.to_string(), evaluated.exact.values[0])
+    }
+
+    #[test]
+    fn the_rounding_that_explains_the_reference_is_named() {
+        // 0.5 becomes 0 by ties to even and 1 away from zero
+        assert_eq!(found(Assumed::Fitting, Some(127.0)), ("Q8_0 x86".into(), 127.0));
+        assert_eq!(found(Assumed::Fitting, Some(127.0 + 31.0)), ("Q8_0 portable".into(), 158.0));
+        assert_eq!(found(Assumed::Fitting, Some(127.0 + 15.5)), ("none".into(), 142.5));
+    }
+
+    #[test]
+    fn what_nothing_explains_is_told_by_the_nearest() {
+        assert_eq!(found(Assumed::Fitting, Some(157.0)), ("Q8_0 portable".into(), 158.0));
+        assert_eq!(found(Assumed::Fitting, Some(126.0)), ("Q8_0 x86".into(), 127.0));
+    }
+
+    #[test]
+    fn no_rounding_may_be_assumed_and_nothing_held_takes_the_likeliest() {
+        assert_eq!(found(Assumed::None, Some(127.0)), ("none".into(), 142.5));
+        assert_eq!(found(Assumed::Fitting, None), ("Q8_0 x86".into(), 127.0));
     }
 }

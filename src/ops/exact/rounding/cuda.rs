@@ -141,8 +141,11 @@ mod tests {
     #[test]
     fn sums_are_of_what_was_not_rounded() {
         // 127 + 0.25 + 0.25; the codes are 127, 0, 0
-        let sums = mmvq(&[127.0, 0.25, 0.25]).sums.unwrap();
-        assert_eq!((sums.values, sums.steps), (vec![127.5], vec![0.0]));
+        for rounded in [mmvq(&[127.0, 0.25, 0.25]), mmq(MmqLayout::Ds4, &[127.0, 0.25, 0.25])] {
+            let sums = rounded.sums.unwrap();
+            assert_eq!(rounded.values, [127.0, 0.0, 0.0]);
+            assert_eq!((sums.width, sums.values, sums.steps), (32, vec![127.5], vec![0.0]));
+        }
     }
 
     #[test]
