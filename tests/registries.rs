@@ -270,7 +270,19 @@ fn helpers_are_told_apart() {
             ][..],
         ),
         ("ops", &["real"]),
-        ("ops/exact", &["activation", "operand", "rope_angles", "rounding", "roundings"]),
+        (
+            "ops/exact",
+            &[
+                "activation",
+                "attention",
+                "avx_sum",
+                "f16_accumulator",
+                "operand",
+                "rope_angles",
+                "rounding",
+                "roundings",
+            ],
+        ),
         ("report", &["words"]),
         ("cli", &["cache", "output", "progress", "subject"]),
     ] {

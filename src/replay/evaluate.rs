@@ -31,6 +31,7 @@ impl Run {
             system_info: manifest.producer.system_info.clone(),
             n_threads: manifest.run.n_threads,
             repack: manifest.run.repack,
+            reference_kernels: manifest.run.reference_kernels,
         };
         Run { setting, assumed }
     }

@@ -8,8 +8,12 @@
 //! (CONTRIBUTING.md).
 
 mod activation;
+mod attention;
+mod avx_sum;
 mod centred_norm;
 mod elementwise;
+mod f16_accumulator;
+mod flash_attn_ext;
 mod gated_delta_net;
 mod get_rows;
 mod glu;
@@ -33,7 +37,7 @@ mod unary;
 
 pub use operand::{Data, Operand};
 pub use rounding::{Doubt, Rounded, Sums, activation_on_cpu, cpu_kernel, round_activation, vec_dot_type};
-pub use roundings::{ActivationRounding, CpuKernel, MmqLayout, Rounding, Setting};
+pub use roundings::{ActivationRounding, CpuKernel, MmqLayout, Rounding, Setting, SumOrder};
 
 use thiserror::Error;
 
@@ -132,6 +136,7 @@ pub trait Oracle: Sync {
 pub const ORACLES: &[(&str, &dyn Oracle)] = &[
     ("centred_norm", &centred_norm::CentredNorm),
     ("elementwise", &elementwise::Elementwise),
+    ("flash_attn_ext", &flash_attn_ext::FlashAttnExt),
     ("gated_delta_net", &gated_delta_net::GatedDeltaNet),
     ("get_rows", &get_rows::GetRows),
     ("glu", &glu::Glu),

@@ -49,6 +49,16 @@ impl Operand<'_> {
         }
     }
 
+    /// The type of the values; none for integers.
+    pub(super) fn ty(&self) -> Option<GgmlType> {
+        match &self.data {
+            Data::Float(_) => Some(GgmlType::F32),
+            Data::Narrow(ty, _) => Some(*ty),
+            Data::Int(_) => None,
+            Data::Weight(rows) => Some(rows.ty()),
+        }
+    }
+
     /// The flat index of an element, each index taken modulo the extent: how ggml repeats a smaller tensor.
     pub(super) fn at(&self, index: [usize; 4]) -> usize {
         let mut flat = 0;

@@ -16,6 +16,16 @@ pub struct Setting {
     pub n_threads: u32,
     /// Whether weights were repacked for the CPU; none if unknown.
     pub repack: Option<bool>,
+    /// Whether every node was computed with the backend's plain kernels.
+    pub reference_kernels: bool,
+}
+
+impl Setting {
+    /// Whether ggml-cpu sums products of f16 values in registers of eight f32, with fused multiply-adds.
+    pub(super) fn has_avx_sums(&self) -> bool {
+        let has = |feature: &str| self.system_info.contains(&format!("{feature} = 1"));
+        has(" AVX") && has(" F16C") && has(" FMA") && !has(" AVX512")
+    }
 }
 
 /// One way of rounding.
@@ -25,6 +35,23 @@ pub enum Rounding {
     None,
     /// The activations of a matrix product.
     Activation(ActivationRounding),
+    /// ggml-cpu's flash attention, one query at a time: the query to the type that the keys take, and, where values are f16,
+    /// the sum after each key.
+    OneChunk {
+        /// In how many parts the keys are summed.
+        parts: u32,
+        /// In which order the product of a query with a key is added up.
+        order: SumOrder,
+    },
+}
+
+/// In which order f32 products are added up.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum SumOrder {
+    /// As ggml-cpu does on x86 with AVX, FMA and F16C.
+    Avx,
+    /// It is not known.
+    Any,
 }
 
 /// To what, and by which rule, an activation is rounded in front of a matrix product. Each has its function in `rounding/`,
@@ -76,6 +103,12 @@ impl fmt::Display for Rounding {
         match self {
             Rounding::None => f.write_str("none"),
             Rounding::Activation(activation) => activation.fmt(f),
+            Rounding::OneChunk { parts: 1, order: SumOrder::Avx } => f.write_str("one chunk"),
+            Rounding::OneChunk { parts: 1, order: SumOrder::Any } => f.write_str("one chunk, any order"),
+            Rounding::OneChunk { parts, order: SumOrder::Avx } => write!(f, "one chunk in {parts} parts"),
+            Rounding::OneChunk { parts, order: SumOrder::Any } => {
+                write!(f, "one chunk in {parts} parts, any order")
+            }
         }
     }
 }

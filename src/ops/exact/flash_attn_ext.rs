@@ -1,0 +1,169 @@
+//! FLASH_ATTN_EXT: `o_d = sum_j p_j v_jd`, `p_j = exp(s_j - M) / (sum_i exp(s_i - M) + exp(sink - M))`, M the largest of all s.
+//!
+//! ```text
+//! q {dk, n_tokens, n_head, b}   k {dk, n_kv, n_head_kv, b}   v {dv, n_kv, n_head_kv, b}   mask {n_kv, >= n_tokens, .., ..}
+//! sinks {n_head}   y {dv, n_head, n_tokens, b}; head h reads head h / (n_head / n_head_kv) of k and v
+//! s_j = scale q.k_j + slope m_j, or c tanh(scale / c q.k_j) + slope m_j with a softcap c
+//! params: scale, max_bias (of the slopes, ALiBi), c
+//! terms = sum_j p_j |v_jd| w_j + |o_d| sum_j p_j w_j,  w_j = 1 + D_j + M - s_j,  D_j = |scale| sum_d |q_d k_jd| + |slope m_j|
+//! dk + visible keys + STEPS additions
+//! ```
+//! The first half of terms is the rounding of the sum and of each weight in it, the second that of the divisor. A weight's own
+//! relative error is that of its logit, a sum of dk products, and that of `s_j - M`, in however many steps the running maximum
+//! got there.
+//!
+//! ggml-cpu (`ggml_compute_forward_flash_attn_ext_f16`, ops.cpp) has two kernels. With at least [`TILE`] tokens and k and v of
+//! one type, f32 or f16, the *tiled* one takes all in f32 and rounds nothing on purpose. Else *one chunk* rounds q to the
+//! type that k's dot product takes, and where v is f16 it keeps its sum in f16, rounded after each key: see
+//! `f16_accumulator`. For one token and [`SPLIT_FROM`] keys or more it does so for as many parts of the keys as there are
+//! threads, and adds their results in f32. The plain kernels (`use_ref`) know neither tiles nor parts.
+//!
+//! Where the f16 sum is known to the bit, terms are only those of the division and of adding the parts:
+//! `sum_c e_c |A_c| (1 + M - M_c) / S + |o| sum_c e_c S_c (1 + M - M_c) / S`, `e_c = exp(M_c - M)`, `S = sum_c e_c S_c`.
+//! Builds for ARM with f16 arithmetic, whose sums take the weights in f16 too, are not reproduced.
+
+use rayon::prelude::*;
+
+use super::attention::{Attention, Query};
+use super::f16_accumulator::{Part, accumulate};
+use super::{
+    Exact, Invocation, Oracle, OracleError, Rounding, Setting, SumOrder, round_activation, vec_dot_type,
+};
+use crate::tensor::GgmlType;
+
+pub(super) struct FlashAttnExt;
+
+/// Tokens from which on the tiled kernel is taken (`ggml_fa_tile_config::Q`, common.h).
+const TILE: u64 = 64;
+/// Keys from which on those of a single token are divided among the threads.
+const SPLIT_FROM: u64 = 512;
+/// Roundings on the way, but for the sums: scale, softcap (two), mask, difference, exponential, rescaling (two), product, division
+/// (two).
+const STEPS: f64 = 11.0;
+
+impl Oracle for FlashAttnExt {
+    fn ops(&self) -> &'static [&'static str] {
+        &["FLASH_ATTN_EXT"]
+    }
+
+    fn exact(&self, node: &Invocation<'_>) -> Result<Exact, OracleError> {
+        self.exact_with(node, Rounding::None)
+    }
+
+    fn roundings(&self, node: &Invocation<'_>, setting: &Setting) -> Vec<Rounding> {
+        let sources = [0, 1, 2].map(|index| node.sources.get(index).and_then(Option::as_ref));
+        let [Some(q), Some(k), Some(v)] = sources else { return vec![Rounding::None] };
+        let types = [q, k, v].map(|source| source.ty());
+        let is_plain = types[0] == Some(GgmlType::F32)
+            && types[1] == types[2]
+            && matches!(types[1], Some(GgmlType::F32 | GgmlType::F16))
+            && !setting.reference_kernels;
+        let [_, tokens, _, batches] = q.ne;
+        let rounds = types[1] != Some(GgmlType::F32) || types[2] == Some(GgmlType::F16);
+        if setting.backend != "CPU" || !rounds || (is_plain && tokens >= TILE) {
+            return vec![Rounding::None];
+        }
+        let is_split = is_plain && tokens == 1 && batches == 1 && k.ne[1] >= SPLIT_FROM;
+        let parts = if is_split { setting.n_threads.max(1) } else { 1 };
+        let is_avx = types[1] == Some(GgmlType::F16) && setting.has_avx_sums();
+        let order = if is_avx { SumOrder::Avx } else { SumOrder::Any };
+        vec![Rounding::OneChunk { parts, order }, Rounding::None]
+    }
+
+    fn exact_with(&self, node: &Invocation<'_>, rounding: Rounding) -> Result<Exact, OracleError> {
+        let (k, v) = (node.source(1)?, node.source(2)?);
+        let Rounding::OneChunk { parts, order } = rounding else {
+            let attention = Attention::of(node, <[f32]>::to_vec)?;
+            return Ok(evaluate(&attention, |query| in_f64(query, attention.dv())));
+        };
+        let partner = k.ty().and_then(vec_dot_type).ok_or_else(|| node.parameter("keys of another type"))?;
+        let attention = Attention::of(node, |query| round_activation(partner, query).values)?;
+        if v.ty() != Some(GgmlType::F16) {
+            return Ok(evaluate(&attention, |query| in_f64(query, attention.dv())));
+        }
+        Ok(evaluate(&attention, |query| in_f16(query, &attention, parts, order)))
+    }
+}
+
+/// One row of the result.
+struct Row {
+    values: Vec<f64>,
+    terms: Vec<f64>,
+    flips: Vec<f64>,
+    additions: usize,
+}
+
+fn evaluate(attention: &Attention<'_>, row: impl Fn(&Query<'_>) -> Row + Sync) -> Exact {
+    let rows: Vec<Row> =
+        (0..attention.queries()).into_par_iter().map(|at| row(&attention.query(at))).collect();
+    let additions = rows.iter().map(|row| row.additions).max().unwrap_or(0) as f64 + STEPS;
+    let mut exact = Exact::collect(additions, std::iter::empty());
+    for row in rows {
+        exact.values.extend(row.values);
+        exact.terms.extend(row.terms);
+        exact.flips.extend(row.flips);
+    }
+    exact
+}
+
+/// Attention with nothing rounded.
+fn in_f64(query: &Query<'_>, dv: usize) -> Row {
+    let logits: Vec<(f64, f64)> = query.keys.iter().map(|key| query.logit(key)).collect();
+    let max = logits.iter().map(|&(s, _)| s).chain(query.sink).fold(f64::NEG_INFINITY, f64::max);
+    let sink = query.sink.map_or(0.0, |sink| (sink - max).exp());
+    let sum = logits.iter().map(|(s, _)| (s - max).exp()).sum::<f64>() + sink;
+    let (mut values, mut terms) = (vec![0.0; dv], vec![0.0; dv]);
+    let mut of_divisor = query.sink.map_or(0.0, |s| sink / sum * (1.0 + max - s));
+    for (key, (s, d)) in query.keys.iter().zip(logits) {
+        let p = (s - max).exp() / sum;
+        let w = 1.0 + d + max - s;
+        of_divisor += p * w;
+        for ((value, terms), &v) in values.iter_mut().zip(&mut terms).zip(key.v) {
+            *value += p * f64::from(v);
+            *terms += p * f64::from(v).abs() * w;
+        }
+    }
+    for (terms, value) in terms.iter_mut().zip(&values) {
+        *terms += value.abs() * of_divisor;
+    }
+    Row { values, terms, flips: Vec::new(), additions: query.q.len() + query.keys.len() }
+}
+
+/// Attention with f16 sums, over as many parts of the keys.
+fn in_f16(query: &Query<'_>, attention: &Attention<'_>, parts: u32, order: SumOrder) -> Row {
+    let (dv, size) = (attention.dv(), attention.n_kv().div_ceil(parts as usize).max(1));
+    let parts = (0..parts as usize).map(|part| {
+        let keys = query.keys.iter().filter(|key| key.index / size == part);
+        accumulate(query, keys, dv, order)
+    });
+    let parts: Vec<Part> = parts.filter(|part| part.weights > 0.0).collect();
+    let max = parts.iter().map(|part| part.max).chain(query.sink).fold(f64::NEG_INFINITY, f64::max);
+    let sink = query.sink.map_or(0.0, |sink| (sink - max).exp());
+    let sum = parts.iter().map(|part| (part.max - max).exp() * part.weights).sum::<f64>() + sink;
+    let (mut values, mut terms) = (vec![0.0; dv], vec![0.0; dv]);
+    let mut ends = vec![[0.0; 2]; dv];
+    let mut of_divisor = query.sink.map_or(0.0, |s| sink / sum * (1.0 + max - s));
+    for part in parts {
+        let share = (part.max - max).exp() / sum;
+        let w = 1.0 + max - part.max;
+        of_divisor += share * part.weights * w;
+        for (d, [lo, likely, hi]) in part.sums.into_iter().enumerate() {
+            values[d] += share * f64::from(likely);
+            terms[d] += share * f64::from(likely).abs() * w;
+            ends[d][0] += share * f64::from(lo);
+            ends[d][1] += share * f64::from(hi);
+        }
+    }
+    for (terms, value) in terms.iter_mut().zip(&values) {
+        *terms += value.abs() * of_divisor;
+    }
+    let flips = values.iter().zip(ends).map(|(value, [lo, hi])| (value - lo).max(hi - value)).collect();
+    let known = Row { values, terms, flips, additions: query.keys.len() };
+    match order {
+        SumOrder::Avx => known,
+        SumOrder::Any => {
+            let Row { terms, additions, .. } = in_f64(query, dv);
+            Row { terms, additions, ..known }
+        }
+    }
+}
