@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::path::PathBuf;
 
-use lockstep::dump::{DumpWriter, Manifest, Node};
+use lockstep::dump::{Dump, DumpWriter, Manifest, Node};
 use lockstep::tensor::GgmlType;
 use tempfile::TempDir;
 
@@ -27,7 +27,10 @@ pub struct Copy {
 
 impl Copy {
     pub fn of(reference: Reference) -> Copy {
-        let dump = reference.open();
+        Copy::of_dump(&reference.open())
+    }
+
+    pub fn of_dump(dump: &Dump) -> Copy {
         let mut seen = HashSet::new();
         let mut payloads = Vec::new();
         let mut add = |entry: &Option<String>, bytes: Option<&[u8]>, ty, ne| {

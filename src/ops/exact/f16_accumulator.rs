@@ -199,3 +199,70 @@ impl Range {
         Range { lo: self.lo.max(other.lo), likely: self.likely.max(other.likely), hi: self.hi.max(other.hi) }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Half of the step between the f16 values at 1.
+    const HALF_STEP: f32 = 1.0 / 2048.0;
+
+    /// The sum over keys of one element, each with its logit and its value.
+    fn sum_of(keys: &[(f32, f32)], order: SumOrder) -> Part {
+        let query =
+            Query { q: &[1.0], keys: Vec::new(), sink: None, scale: 1.0, softcap: 0.0, slope: (1.0, 0.0) };
+        let keys: Vec<Key<'_>> = keys
+            .iter()
+            .map(|(k, v)| Key { index: 0, k: std::slice::from_ref(k), v: std::slice::from_ref(v), mask: 0.0 })
+            .collect();
+        accumulate(&query, keys.iter(), 1, order)
+    }
+
+    #[test]
+    fn the_sum_is_rounded_after_each_key() {
+        // 1 + 0.3 step is 1, twice; rounded once it were 1 + 0.6 step, which is 1 + step
+        let part = sum_of(&[(0.0, 1.0), (0.0, 0.6 * HALF_STEP), (0.0, 0.6 * HALF_STEP)], SumOrder::Avx);
+        assert_eq!((part.sums, part.weights, part.max), (vec![[1.0; 3]], 3.0, 0.0));
+        // a new maximum: f16(1 / e) + 1, of which only exp(-1) is not known to the last place
+        let part = sum_of(&[(0.0, 1.0), (1.0, 1.0)], SumOrder::Avx);
+        assert_eq!((part.sums, part.max), (vec![[1.3681641; 3]], 1.0));
+        assert!((part.weights - (1.0 + (-1f64).exp())).abs() < 1e-7);
+    }
+
+    #[test]
+    fn where_a_tie_is_near_the_range_holds_both_sides() {
+        // exp(-ln 2) is 1/2 or an f32 beside it: 1 + (2 + 4 HALF_STEP) / 2 is the middle between two f16
+        let step = 4.0 * HALF_STEP;
+        let keys = |v| [(0.0, 1.0), (-std::f32::consts::LN_2, v)];
+        let [lo, likely, hi] = sum_of(&keys(2.0 + step), SumOrder::Avx).sums[0];
+        assert_eq!((lo, hi), (2.0, 2.0 + step));
+        assert!(likely == lo || likely == hi);
+        // twice that is an f16 itself
+        assert_eq!(sum_of(&keys(2.0 + 2.0 * step), SumOrder::Avx).sums, [[2.0 + step; 3]]);
+    }
+
+    #[test]
+    fn logits_too_close_to_tell_apart_take_both_branches() {
+        // Either may be the larger one, so that the weight of the first is rounded to f16 on the way, or not.
+        let keys = [(1.0, 1.0), (1.0f32.next_up(), 1.0)];
+        assert_eq!(sum_of(&keys, SumOrder::Avx).sums, [[2.0; 3]]);
+        let part = sum_of(&keys, SumOrder::Any);
+        assert_eq!((part.sums[0], part.max), ([2.0; 3], f64::from(1.0f32.next_up())));
+        let dot = any_order(&[1.0, 1.0], &[1.0, -1.0]);
+        // two terms of 1: 2 u of 2
+        let error = f32::EPSILON * 2.0;
+        assert!(
+            dot.lo <= -error && dot.likely == 0.0 && dot.hi >= error && dot.hi < error * 1.001,
+            "{dot:?}"
+        );
+    }
+
+    #[test]
+    fn what_is_left_over_may_be_fused_or_not() {
+        // v w = HALF_STEP + 2^-24 + less than 2^-35: beside 1, an f32 takes 2^-24 for a tie, unless it sees what comes after
+        let (v, w) = (1.0 + 1.0 / 1024.0, Range::known(16762894.0 / (1u64 << 35) as f32));
+        assert_eq!(add([1.0; 3], v, w, true), [1.0 + 2.0 * HALF_STEP; 3]);
+        let [lo, _, hi] = add([1.0; 3], v, w, false);
+        assert_eq!((lo, hi), (1.0, 1.0 + 2.0 * HALF_STEP));
+    }
+}

@@ -167,3 +167,147 @@ fn in_f16(query: &Query<'_>, attention: &Attention<'_>, parts: u32, order: SumOr
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ops::exact::{Data, Operand};
+
+    type Sources<'a> = [Option<Operand<'a>>; 5];
+
+    fn float<'a>(ne: [u64; 4], values: &[f32]) -> Option<Operand<'a>> {
+        Some(Operand { ne, data: Data::Float(values.to_vec()) })
+    }
+
+    fn half<'a>(ne: [u64; 4], values: &[f32]) -> Option<Operand<'a>> {
+        Some(Operand { ne, data: Data::Narrow(GgmlType::F16, values.to_vec()) })
+    }
+
+    /// One token, two heads that share two keys of one element.
+    fn sources<'a>(mask: &[f32; 2], sinks: Option<&[f32]>) -> Sources<'a> {
+        [
+            float([1, 1, 2, 1], &[0.0, 1.0]),
+            half([1, 2, 1, 1], &[0.0, 2.0]),
+            half([1, 2, 1, 1], &[1.0, 5.0]),
+            half([2, 1, 1, 1], mask),
+            sinks.and_then(|sinks| float([2, 1, 1, 1], sinks)),
+        ]
+    }
+
+    fn node<'a>(sources: &'a Sources<'a>, params: &'a [i32]) -> Invocation<'a> {
+        Invocation { op: "FLASH_ATTN_EXT", variant: None, params, ne: [1, 2, 1, 1], sources }
+    }
+
+    fn bits(params: [f32; 3]) -> [i32; 3] {
+        params.map(|param| param.to_bits() as i32)
+    }
+
+    fn close(exact: &Exact, expected: [f64; 2]) {
+        for (value, expected) in exact.values.iter().zip(expected) {
+            assert!((value - expected).abs() < 1e-12, "{:?} {expected}", exact.values);
+        }
+    }
+
+    #[test]
+    fn values_are_weighted_by_the_softmax_of_the_products() {
+        let (open, plain) = (sources(&[0.0, 0.0], None), bits([0.5, 0.0, 0.0]));
+        let exact = FlashAttnExt.exact(&node(&open, &plain)).unwrap();
+        // head 0: equal weights; head 1: logits 0 and 1
+        let p = 1.0 / (1.0 + (-1f64).exp());
+        close(&exact, [3.0, 1.0 - p + 5.0 * p]);
+        // all w are 1 in head 0: (1 + 5) / 2 of the sum, and as much of the divisor
+        assert_eq!((exact.terms[0], exact.additions), (6.0, 1.0 + 2.0 + STEPS));
+        // in head 1 the first has M - s = 1, the second D = 1
+        let expected = 2.0 * (1.0 - p) + 2.0 * 5.0 * p + 2.0 * exact.values[1];
+        assert!((exact.terms[1] - expected).abs() < 1e-12);
+        let masked = sources(&[0.0, f32::NEG_INFINITY], None);
+        close(&FlashAttnExt.exact(&node(&masked, &plain)).unwrap(), [1.0, 1.0]);
+        let sunk = sources(&[0.0, 0.0], Some(&[0.0, 1.0]));
+        let e = std::f64::consts::E;
+        close(&FlashAttnExt.exact(&node(&sunk, &plain)).unwrap(), [2.0, (1.0 + 5.0 * e) / (1.0 + 2.0 * e)]);
+    }
+
+    #[test]
+    fn softcap_and_slopes_change_the_logits() {
+        let sources = sources(&[0.0, -4.0], None);
+        let exact = FlashAttnExt.exact(&node(&sources, &bits([0.5, 0.0, 2.0]))).unwrap();
+        let weighted = |s: f64| (1.0 + 5.0 * s.exp()) / (1.0 + s.exp());
+        close(&exact, [weighted(-4.0), weighted(2.0 * 0.5f64.tanh() - 4.0)]);
+        // two heads, max_bias 4: slopes 1/4 and 1/16
+        let exact = FlashAttnExt.exact(&node(&sources, &bits([0.5, 4.0, 0.0]))).unwrap();
+        close(&exact, [weighted(-1.0), weighted(1.0 - 0.25)]);
+    }
+
+    #[test]
+    fn nothing_visible_gives_zero() {
+        let masked = sources(&[f32::NEG_INFINITY; 2], None);
+        for rounding in [Rounding::None, Rounding::OneChunk { parts: 2, order: SumOrder::Avx }] {
+            let exact = FlashAttnExt.exact_with(&node(&masked, &bits([1.0, 0.0, 0.0])), rounding).unwrap();
+            assert_eq!((exact.values, exact.terms), (vec![0.0; 2], vec![0.0; 2]));
+        }
+    }
+
+    #[test]
+    fn parts_of_the_keys_are_rounded_apart() {
+        let step = 1.0 / 1024.0;
+        let all: Sources<'_> = [
+            float([1, 1, 1, 1], &[0.0]),
+            half([1, 4, 1, 1], &[0.0; 4]),
+            half([1, 4, 1, 1], &[1.0, 0.25 * step, 0.25 * step, 0.25 * step]),
+            None,
+            None,
+        ];
+        let params = bits([1.0, 0.0, 0.0]);
+        let node = Invocation { ne: [1, 1, 1, 1], ..node(&all, &params) };
+        let value = |parts| {
+            let rounding = Rounding::OneChunk { parts, order: SumOrder::Avx };
+            let exact = FlashAttnExt.exact_with(&node, rounding).unwrap();
+            assert_eq!(exact.flips, [0.0]);
+            exact.values[0] * 4.0
+        };
+        // each is lost beside 1, but two that are added apart are not
+        assert_eq!((value(1), value(2)), (1.0, 1.0 + f64::from(0.5 * step)));
+        assert_eq!(FlashAttnExt.exact(&node).unwrap().values[0] * 4.0, 1.0 + f64::from(0.75 * step));
+    }
+
+    #[test]
+    fn the_kernel_follows_from_types_sizes_and_threads() {
+        let info = "CPU : AVX = 1 | F16C = 1 | FMA = 1 | ";
+        let cpu =
+            Setting { backend: "CPU".into(), n_threads: 3, system_info: info.into(), ..Setting::default() };
+        let ways = |tokens: u64, n_kv: u64, k: GgmlType, setting: &Setting| {
+            let of = |ne, ty| Some(Operand { ne, data: Data::Narrow(ty, Vec::new()) });
+            let all = [
+                float([8, tokens, 1, 1], &[]),
+                of([8, n_kv, 1, 1], k),
+                of([8, n_kv, 1, 1], GgmlType::F16),
+                None,
+                None,
+            ];
+            FlashAttnExt.roundings(&node(&all, &[]), setting)
+        };
+        let one = |parts, order| vec![Rounding::OneChunk { parts, order }, Rounding::None];
+        assert_eq!(ways(63, 512, GgmlType::F16, &cpu), one(1, SumOrder::Avx));
+        assert_eq!(ways(64, 512, GgmlType::F16, &cpu), [Rounding::None]);
+        assert_eq!(ways(64, 512, GgmlType::BF16, &cpu), one(1, SumOrder::Any));
+        assert_eq!(ways(1, 511, GgmlType::F16, &cpu), one(1, SumOrder::Avx));
+        assert_eq!(ways(1, 512, GgmlType::F16, &cpu), one(3, SumOrder::Avx));
+        let plain = Setting { reference_kernels: true, ..cpu.clone() };
+        assert_eq!(ways(64, 512, GgmlType::F16, &plain), one(1, SumOrder::Avx));
+        let unknown = Setting { system_info: String::new(), ..cpu.clone() };
+        assert_eq!(ways(1, 512, GgmlType::F16, &unknown), one(3, SumOrder::Any));
+        let wider = Setting { system_info: format!("{info}AVX512 = 1 | "), ..cpu.clone() };
+        assert_eq!(ways(1, 8, GgmlType::F16, &wider), one(1, SumOrder::Any));
+        assert_eq!(ways(1, 8, GgmlType::F16, &Setting { backend: "CUDA0".into(), ..cpu }), [Rounding::None]);
+    }
+
+    #[test]
+    fn sources_that_do_not_fit_are_refused() {
+        let params = bits([1.0, 0.0, 0.0]);
+        let mut wrong = sources(&[0.0, 0.0], None);
+        wrong[2] = half([1, 3, 1, 1], &[1.0, 2.0, 3.0]);
+        assert!(matches!(FlashAttnExt.exact(&node(&wrong, &params)), Err(OracleError::Shape { .. })));
+        let sunk = sources(&[0.0, 0.0], Some(&[1.0]));
+        assert!(matches!(FlashAttnExt.exact(&node(&sunk, &params)), Err(OracleError::Shape { .. })));
+    }
+}
