@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
+use super::stored;
 use crate::dump::{Dump, Leaf, LeafKind, Node, Origin};
 use crate::ops::exact::Exact;
-use crate::quant;
 use crate::tensor::{GgmlType, Layout, gather};
 
 /// The content of each cache leaf; none once a write to it could not be followed.
@@ -25,7 +25,7 @@ impl<'a> Caches<'a> {
     /// The packed bytes of a view of a cache, or of a whole one; none if its content is not known.
     pub(super) fn read(&self, leaf: u32, layout: &Layout, offset: u64, ty: GgmlType) -> Option<Vec<u8>> {
         let content = self.contents.get(&leaf)?.as_ref()?;
-        gather(content, layout, offset, ty.block_bytes()).ok()
+        gather(content, &in_blocks(layout, ty)?, offset, ty.block_bytes()).ok()
     }
 
     /// Follows a node that writes into a cache: the values that the dump holds, else what was moved exactly.
@@ -36,14 +36,12 @@ impl<'a> Caches<'a> {
         let moved = || {
             let exact =
                 exact.filter(|exact| exact.additions == 0.0 || exact.values.iter().all(|&v| v == 0.0))?;
-            let values: Vec<f32> = exact.values.iter().map(|&v| v as f32).collect();
-            quant::encode(node.ty, &values).ok()
+            stored::bytes(node.ty, &exact.values)
         };
         let bytes = held.map(<[u8]>::to_vec).or_else(moved);
         let written = match (bytes, content.as_mut()) {
-            (Some(bytes), Some(content)) => {
-                scatter(&bytes, content, &node.layout(), view.offset, node.ty.block_bytes())
-            }
+            (Some(bytes), Some(content)) => in_blocks(&node.layout(), node.ty)
+                .and_then(|layout| scatter(&bytes, content, &layout, view.offset, node.ty.block_bytes())),
             _ => None,
         };
         if written.is_none() {
@@ -57,10 +55,17 @@ impl<'a> Caches<'a> {
     }
 }
 
-/// Bytes that a cache spans; none if that overflows or it is made of blocks.
+/// Bytes that a cache spans; none if that overflows.
 fn bytes_of(leaf: &Leaf) -> Option<usize> {
     let bytes = leaf.nb[3].checked_mul(leaf.ne[3])?;
-    usize::try_from(bytes).ok().filter(|_| leaf.ty.block_elements() == 1)
+    usize::try_from(bytes).ok()
+}
+
+/// The layout with blocks for elements; none if a row has a part of one.
+fn in_blocks(layout: &Layout, ty: GgmlType) -> Option<Layout> {
+    let ([ne0, rest @ ..], block) = (layout.ne, ty.block_elements() as u64);
+    let [n1, n2, n3] = rest;
+    ne0.is_multiple_of(block).then_some(Layout { ne: [ne0 / block, n1, n2, n3], nb: layout.nb })
 }
 
 /// Writes packed elements to where a view of `content` has them; none if one lies outside.
@@ -91,5 +96,14 @@ mod tests {
         scatter(&[0, 3, 1, 4, 2, 5], &mut content, &transposed, 0, 1).unwrap();
         assert_eq!(content, [0, 1, 2, 3, 4, 5]);
         assert_eq!(scatter(&[0; 6], &mut content, &transposed, 1, 1), None);
+    }
+
+    #[test]
+    fn rows_of_blocks_are_moved_whole() {
+        let rows = Layout { ne: [64, 2, 1, 1], nb: [34, 68, 136, 136] };
+        let blocks = Layout { ne: [2, 2, 1, 1], nb: rows.nb };
+        assert_eq!(in_blocks(&rows, GgmlType::Q8_0), Some(blocks));
+        assert_eq!(in_blocks(&rows, GgmlType::F16), Some(rows));
+        assert_eq!(in_blocks(&rows, GgmlType::Q4_K), None);
     }
 }

@@ -1,6 +1,7 @@
 //! One node: what the reference computed against the exact result.
 
 use super::evaluate::Evaluated;
+use super::stored::stored;
 use crate::compare::{U, budget};
 use crate::dump::Node;
 use crate::ops::exact::Rounding;
@@ -60,6 +61,9 @@ pub(super) fn pick(values: &[f64], node: &Node, view: &Node) -> Result<Vec<f64>,
     if values.is_empty() {
         return Ok(Vec::new());
     }
+    if node.ty.block_elements() != 1 {
+        return Err(format!("a view of a result of type {} is not evaluated", node.ty));
+    }
     let element = node.ty.block_bytes() as u64;
     // The same strides in elements of f64.
     let widen = |bytes: u64| bytes / element * size_of::<f64>() as u64;
@@ -99,10 +103,8 @@ pub(super) fn share(ty: GgmlType, held: &[u8], evaluated: &Evaluated) -> f64 {
 pub(super) fn judge(about: About, held: &[u8], evaluated: &Evaluated) -> NodeResult {
     let ty = about.ty;
     let mut reference = vec![0.0; evaluated.exact.values.len()];
-    let is_float = matches!(ty, GgmlType::F32 | GgmlType::F16 | GgmlType::BF16);
-    match quant::decode(ty, held, &mut reference) {
-        Ok(()) if is_float => {}
-        _ => return skipped(about, format!("a result of type {ty} is not evaluated")),
+    if let Err(error) = quant::decode(ty, held, &mut reference) {
+        return skipped(about, format!("a result of type {ty} is not evaluated: {error}"));
     }
     judge_values(skipped(about, String::new()), ty, Values::F32(&reference), evaluated, &[])
 }
@@ -116,6 +118,13 @@ pub(super) fn judge_values(
     allowed: &[f64],
 ) -> NodeResult {
     let Evaluated { exact, rounding, inherited } = evaluated;
+    let moved = match exact.additions {
+        0.0 => match stored(ty, &exact.values) {
+            Ok(values) => Some(values),
+            Err(reason) => return NodeResult { outcome: Outcome::Skipped(reason), ..about },
+        },
+        _ => None,
+    };
     let mut result = NodeResult {
         outcome: Outcome::Within,
         rounding: *rounding,
@@ -130,7 +139,7 @@ pub(super) fn judge_values(
     for (i, (&value, &terms)) in exact.values.iter().zip(&exact.terms).enumerate() {
         // As many values as exact ones: the caller has checked the shape; what is missing is not finite.
         let reference = values.get(i).unwrap_or(f64::NAN);
-        let value = if exact.additions == 0.0 { stored(ty, value) } else { value };
+        let value = moved.as_ref().map_or(value, |moved| moved[i].into());
         if reference.is_finite() != value.is_finite() || reference.is_nan() != value.is_nan() {
             let at =
                 NodeResult { worst_index: i as u64, reference, exact: value, share: f64::INFINITY, ..result };
@@ -169,19 +178,50 @@ fn largest(so_far: f64, value: f64) -> f64 {
     if value > so_far { value } else { so_far }
 }
 
-/// A moved value as it is stored in the result's type.
-fn stored(ty: GgmlType, value: f64) -> f64 {
-    match ty {
-        GgmlType::F16 => half::f16::from_f64(value).to_f64(),
-        GgmlType::BF16 => half::bf16::from_f64(value).to_f64(),
-        _ => value,
-    }
-}
-
 /// A node's operator, with its variant.
 pub(super) fn op_of(node: &Node) -> String {
     match &node.variant {
         Some(variant) => format!("{} {variant}", node.op),
         None => node.op.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ops::exact::Exact;
+
+    #[test]
+    fn a_moved_value_is_compared_as_the_type_of_the_result_holds_it() {
+        let exact = |values: &[f64]| Exact {
+            values: values.to_vec(),
+            terms: vec![0.0; values.len()],
+            additions: 0.0,
+            flips: Vec::new(),
+        };
+        let outcome = |ty, held: &[u8], values: &[f64]| {
+            let about = About {
+                id: TensorId { step: 0, name: "cache".into(), occurrence: 0 },
+                op: "SET_ROWS".into(),
+                types: String::new(),
+                ty,
+            };
+            let evaluated =
+                Evaluated { exact: exact(values), rounding: Rounding::None, inherited: Vec::new() };
+            judge(about, held, &evaluated).outcome
+        };
+        let half = |x: f32| half::f16::from_f32(x).to_le_bytes();
+        assert_eq!(outcome(GgmlType::F16, &half(2048.0), &[2049.0]), Outcome::Within);
+        assert_eq!(outcome(GgmlType::F16, &half(2050.0), &[2049.0]), Outcome::Over);
+        // Q8_0 with d = 2: 254 is 127, 5 is 2
+        let mut values = [0.0; 32];
+        values[..2].copy_from_slice(&[254.0, 5.0]);
+        let mut block = [0u8; 34];
+        block[..2].copy_from_slice(&half(2.0));
+        block[2..4].copy_from_slice(&[127, 2]);
+        assert_eq!(outcome(GgmlType::Q8_0, &block, &values), Outcome::Within);
+        block[3] = 3;
+        assert_eq!(outcome(GgmlType::Q8_0, &block, &values), Outcome::Over);
+        assert!(matches!(outcome(GgmlType::Q5_0, &[0; 22], &[0.0; 32]), Outcome::Skipped(_)));
     }
 }

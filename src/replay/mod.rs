@@ -9,6 +9,7 @@ mod error;
 mod evaluate;
 mod judge;
 mod operands;
+mod stored;
 mod walk;
 
 pub use error::ReplayError;

@@ -5,7 +5,7 @@ use super::evaluate::{Run, evaluate, is_unambiguous};
 use crate::dump::{Dump, DumpError, LeafKind, Node, Origin, Source};
 use crate::gguf::Gguf;
 use crate::ops::Rows;
-use crate::ops::exact::{Data, Operand};
+use crate::ops::exact::{Data, Operand, vec_dot_type};
 use crate::quant;
 use crate::tensor::{GgmlType, Layout};
 
@@ -163,20 +163,24 @@ fn known(bytes: Option<Vec<u8>>, name: &str) -> Found<Vec<u8>> {
     bytes.ok_or_else(|| format!("a cache is not known, as a node that writes it is not in the dump: {name}"))
 }
 
-/// Packed bytes of a plain type.
+/// Packed bytes: of a plain type, or blocks.
 fn plain<'a>(ty: GgmlType, ne: [u64; 4], bytes: &[u8], name: &str) -> Found<Operand<'a>> {
     let data = match ty {
         GgmlType::I32 => {
             Data::Int(bytes.as_chunks::<4>().0.iter().map(|b| i32::from_le_bytes(*b).into()).collect())
         }
         GgmlType::I64 => Data::Int(bytes.as_chunks::<8>().0.iter().map(|b| i64::from_le_bytes(*b)).collect()),
-        GgmlType::F32 | GgmlType::F16 | GgmlType::BF16 => {
-            let mut values = vec![0.0; bytes.len() / ty.block_bytes()];
+        // Formats with a minimum have two sums in a product, which values alone do not tell.
+        _ if ty.block_elements() > 1 && vec_dot_type(ty) != Some(GgmlType::Q8_0) => {
+            return Err(format!("a source of type {ty} is not evaluated: {name}"));
+        }
+        _ => {
+            let elements = ne.iter().product::<u64>() as usize;
+            let mut values = vec![0.0; elements];
             quant::decode(ty, bytes, &mut values)
-                .map_err(|e| format!("a source cannot be decoded: {name}, {e}"))?;
+                .map_err(|e| format!("a source of type {ty} cannot be decoded: {name}, {e}"))?;
             if ty == GgmlType::F32 { Data::Float(values) } else { Data::Narrow(ty, values) }
         }
-        _ => return Err(format!("a source of type {ty} is not evaluated: {name}")),
     };
     Ok(Operand { ne, data })
 }

@@ -36,7 +36,7 @@ pub(super) struct Query<'a> {
     pub(super) scale: f32,
     /// The softcap; 0 if there is none.
     pub(super) softcap: f32,
-    /// ALiBi's factor of the mask, and by what part of itself it may differ: it comes from two `powf`.
+    /// ALiBi's factor of the mask, and how many roundings it has; 1 and none without ALiBi.
     pub(super) slope: (f64, f64),
 }
 
@@ -146,17 +146,18 @@ impl Query<'_> {
             (dot + term, terms + term.abs())
         });
         let (scale, softcap) = (f64::from(self.scale), f64::from(self.softcap));
-        let bias = if key.mask == 0.0 { 0.0 } else { self.slope.0 * f64::from(key.mask) };
+        let (slope, roundings) = self.slope;
+        let bias = slope * f64::from(key.mask);
+        let of_bias = bias.abs() * (1.0 + roundings);
         let (scaled, terms) = (dot * scale, terms * scale.abs());
         if softcap == 0.0 {
-            return (scaled + bias, terms + bias.abs());
+            return (scaled + bias, terms + of_bias);
         }
-        (softcap * scaled.tanh() + bias, terms * softcap.abs() + bias.abs())
+        (softcap * scaled.tanh() + bias, terms * softcap.abs() + of_bias)
     }
 }
 
-/// ALiBi's slope of a head, and the part of it by which ggml's may differ: it raises an f32 that comes from `powf` to a
-/// power, with `powf` again.
+/// ALiBi's slope of a head, and its roundings: it is a power of a number that is rounded to f32, both by `powf`.
 fn slope(max_bias: f64, head: usize, n_head: usize) -> (f64, f64) {
     if max_bias <= 0.0 {
         return (1.0, 0.0);
@@ -165,7 +166,7 @@ fn slope(max_bias: f64, head: usize, n_head: usize) -> (f64, f64) {
     let (exponent, power) =
         if head < below { (max_bias, head + 1) } else { (max_bias / 2.0, 2 * (head - below) + 1) };
     let slope = (-exponent / below as f64 * power as f64).exp2();
-    (slope, (power + 1) as f64 * f64::from(f32::EPSILON))
+    (slope, (power + 1) as f64)
 }
 
 /// The extents and values of a source of floats, as many as the extents say.

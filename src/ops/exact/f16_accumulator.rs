@@ -94,8 +94,9 @@ fn logit(query: &Query<'_>, key: &Key<'_>, order: SumOrder) -> Range {
         return x.times(factor);
     }
     // A compiler may fuse the product with the sum, or not.
-    let (slope, differs) = query.slope;
-    let bias = Range::around(slope * f64::from(key.mask), slope * f64::from(key.mask).abs() * differs);
+    let (slope, roundings) = query.slope;
+    let bias = slope * f64::from(key.mask);
+    let bias = Range::around(bias, bias.abs() * roundings * f64::from(f32::EPSILON));
     let ends = |x: f32, bias: f32| [x * factor + bias, x.mul_add(factor, bias)];
     let all = [ends(x.lo, bias.lo), ends(x.lo, bias.hi), ends(x.hi, bias.lo), ends(x.hi, bias.hi)];
     Range::hull(x.likely * factor + bias.likely, all.into_iter().flatten())

@@ -5,12 +5,13 @@
 //! sinks {n_head}   y {dv, n_head, n_tokens, b}; head h reads head h / (n_head / n_head_kv) of k and v
 //! s_j = scale q.k_j + slope m_j, or c tanh(scale / c q.k_j) + slope m_j with a softcap c
 //! params: scale, max_bias (of the slopes, ALiBi), c
-//! terms = sum_j p_j |v_jd| w_j + |o_d| sum_j p_j w_j,  w_j = 1 + D_j + M - s_j,  D_j = |scale| sum_d |q_d k_jd| + |slope m_j|
+//! terms = sum_j p_j |v_jd| w_j + |o_d| sum_j p_j w_j,  w_j = 1 + D_j + M - s_j,  D_j = |scale| sum_d |q_d k_jd| + a |slope m_j|
+//! a = 1, but with ALiBi the exponent of the slope + 2
 //! dk + visible keys + STEPS additions
 //! ```
 //! The first half of terms is the rounding of the sum and of each weight in it, the second that of the divisor. A weight's own
 //! relative error is that of its logit, a sum of dk products, and that of `s_j - M`, in however many steps the running maximum
-//! got there.
+//! got there. A slope is a power of a number that is rounded to f32.
 //!
 //! ggml-cpu (`ggml_compute_forward_flash_attn_ext_f16`, ops.cpp) has two kernels. With at least [`TILE`] tokens and k and v of
 //! one type, f32 or f16, the *tiled* one takes all in f32 and rounds nothing on purpose. Else *one chunk* rounds q to the
@@ -27,7 +28,8 @@ use rayon::prelude::*;
 use super::attention::{Attention, Query};
 use super::f16_accumulator::{Part, accumulate};
 use super::{
-    Exact, Invocation, Oracle, OracleError, Rounding, Setting, SumOrder, round_activation, vec_dot_type,
+    CpuKernel, Exact, Invocation, Oracle, OracleError, Rounding, Setting, SumOrder, activation_on_cpu,
+    round_activation, vec_dot_type,
 };
 use crate::tensor::GgmlType;
 
@@ -76,8 +78,15 @@ impl Oracle for FlashAttnExt {
             let attention = Attention::of(node, <[f32]>::to_vec)?;
             return Ok(evaluate(&attention, |query| in_f64(query, attention.dv())));
         };
-        let partner = k.ty().and_then(vec_dot_type).ok_or_else(|| node.parameter("keys of another type"))?;
-        let attention = Attention::of(node, |query| round_activation(partner, query).values)?;
+        let partner = k.ty().and_then(vec_dot_type).filter(|&ty| ty != GgmlType::Q8_1);
+        let partner =
+            partner.ok_or_else(|| node.parameter("keys of a type with a minimum, or with no product"))?;
+        let to =
+            k.ty().filter(|_| partner != GgmlType::F32).and_then(|ty| activation_on_cpu(ty, CpuKernel::X86));
+        let attention = Attention::of(node, |query| match to {
+            Some(to) => round_activation(to, query).values,
+            None => query.to_vec(),
+        })?;
         if v.ty() != Some(GgmlType::F16) {
             return Ok(evaluate(&attention, |query| in_f64(query, attention.dv())));
         }

@@ -1,7 +1,7 @@
 //! CONT, CPY, DUP, CONCAT, RESHAPE, VIEW, PERMUTE, TRANSPOSE: values are moved, nothing is added.
 //!
-//! The result must equal the source to the bit, so terms are 0 and nothing is forgiven. Sources come as packed logical
-//! values: what a view selects has been gathered already.
+//! The result must equal the source to the bit, as the type of the result holds it: terms are 0 and nothing is forgiven.
+//! Sources come as packed logical values: what a view selects has been gathered already.
 
 use super::{Exact, Invocation, Oracle, OracleError};
 

@@ -56,7 +56,9 @@ impl Oracle for MulMat {
         vec_dot_type(ty).ok_or_else(|| node.parameter(format!("weights of type {ty}")))?;
         let uses_sums = matches!(rounding, Rounding::Activation(to) if sums_are_used(to, ty));
         let round = |row: &[f32]| match rounding {
-            Rounding::None => Rounded { values: row.to_vec(), ..Rounded::default() },
+            Rounding::None | Rounding::OneChunk { .. } => {
+                Rounded { values: row.to_vec(), ..Rounded::default() }
+            }
             Rounding::Activation(to) => {
                 let rounded = round_activation(to, row);
                 Rounded { sums: rounded.sums.filter(|_| uses_sums), ..rounded }

@@ -8,7 +8,7 @@ use crate::tensor::GgmlType;
 pub enum Data<'a> {
     /// Single-precision values.
     Float(Vec<f32>),
-    /// Values of f16 or bf16, which f32 holds exactly: a matrix of them takes its activations in that type.
+    /// Values of a type with fewer digits, which f32 holds exactly: of f16, bf16, or of a cache made of blocks.
     Narrow(GgmlType, Vec<f32>),
     /// Integers: tokens, positions, row indices.
     Int(Vec<i64>),

@@ -1,5 +1,6 @@
 //! SET_ROWS: the rows of source 0 written into a copy of source 2 at the row numbers of source 1. Values are moved: terms
-//! are 0. A cache of another type rounds what is written; only f32 caches are evaluated here.
+//! are 0. A cache of another type rounds what is written, and the result must be that to the bit; what rounds it is whoever
+//! compares a moved value with a result of its type.
 
 use super::moves::floats;
 use super::{Exact, Invocation, Oracle, OracleError};
