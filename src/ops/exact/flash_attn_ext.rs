@@ -4,7 +4,7 @@
 //! q {dk, n_tokens, n_head, b}   k {dk, n_kv, n_head_kv, b}   v {dv, n_kv, n_head_kv, b}   mask {n_kv, >= n_tokens, .., ..}
 //! sinks {n_head}   y {dv, n_head, n_tokens, b}; head h reads head h / (n_head / n_head_kv) of k and v
 //! s_j = scale q.k_j + slope m_j, or c tanh(scale / c q.k_j) + slope m_j with a softcap c
-//! params: scale, max_bias (of the slopes, ALiBi), c
+//! params: scale, max_bias (of the slopes, ALiBi), c; the precision (params 3) changes nothing on a CPU
 //! terms = sum_j p_j |v_jd| w_j + |o_d| sum_j p_j w_j,  w_j = 1 + D_j + M - s_j,  D_j = |scale| sum_d |q_d k_jd| + a |slope m_j|
 //! a = 1, but with ALiBi the exponent of the slope + 2
 //! dk + visible keys + STEPS additions
