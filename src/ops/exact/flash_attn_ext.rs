@@ -140,8 +140,8 @@ fn in_f64(query: &Query<'_>, dv: usize) -> Row {
 
 /// Attention with f16 sums, over as many parts of the keys.
 fn in_f16(query: &Query<'_>, attention: &Attention<'_>, parts: u32, order: SumOrder) -> Row {
-    let (dv, size) = (attention.dv(), attention.n_kv().div_ceil(parts as usize).max(1));
-    let parts = (0..parts as usize).map(|part| {
+    let (dv, size) = (attention.dv(), attention.n_kv().div_ceil(parts.max(1) as usize).max(1));
+    let parts = (0..attention.n_kv().div_ceil(size)).map(|part| {
         let keys = query.keys.iter().filter(|key| key.index / size == part);
         accumulate(query, keys, dv, order)
     });
@@ -276,6 +276,8 @@ mod tests {
         };
         // each is lost beside 1, but two that are added apart are not
         assert_eq!((value(1), value(2)), (1.0, 1.0 + f64::from(0.5 * step)));
+        // more threads than keys: each is a part of its own
+        assert_eq!((value(5), value(u32::MAX)), (value(4), value(4)));
         assert_eq!(FlashAttnExt.exact(&node).unwrap().values[0] * 4.0, 1.0 + f64::from(0.75 * step));
     }
 
