@@ -41,12 +41,13 @@ class Inputs {
 class Goldens {
   public:
     // Makes the node, computes it and records it.
-    void add(const std::string & name, const std::function<ggml_tensor *(Inputs &)> & build);
+    void add(const std::string & name, const std::function<ggml_tensor *(Inputs &)> & build, int threads = 1);
     // One line per case, grouped by file name.
     std::map<std::string, std::vector<std::string>> files;
 };
 
 // The cases, by what their operators do. Sizes are small and odd, so that vectorised loops have a remainder.
+void add_attention(Goldens & goldens);
 void add_elementwise(Goldens & goldens);
 void add_matrices(Goldens & goldens);
 void add_moves(Goldens & goldens);

@@ -138,12 +138,13 @@ ggml_tensor * Inputs::padded(Extents ne, double scale) {
                         whole->nb[1] + 2 * whole->nb[0]);
 }
 
-void Goldens::add(const std::string & name, const std::function<ggml_tensor *(Inputs &)> & build) {
+void Goldens::add(const std::string & name, const std::function<ggml_tensor *(Inputs &)> & build, int threads) {
     ggml_context * ctx = ggml_init({ CONTEXT_BYTES, nullptr, false });
     Inputs inputs(ctx, hash(name));
     ggml_tensor * node = build(inputs);
     std::string line = "{\"name\":\"" + name + "\",\"op\":\"" + ggml_op_name(node->op) + "\",\"variant\":" + variant(node) +
-                       ",\"params\":" + params(node) + ",\"sources\":[";
+                       ",\"params\":" + params(node) +
+                       (threads == 1 ? "" : ",\"threads\":" + std::to_string(threads)) + ",\"sources\":[";
     size_t count = GGML_MAX_SRC;
     while (count > 0 && !node->src[count - 1]) {
         count--;
@@ -159,7 +160,7 @@ void Goldens::add(const std::string & name, const std::function<ggml_tensor *(In
             throw std::runtime_error(name + " computes more than one node");
         }
     }
-    if (ggml_graph_compute_with_ctx(ctx, graph, 1) != GGML_STATUS_SUCCESS) {
+    if (ggml_graph_compute_with_ctx(ctx, graph, threads) != GGML_STATUS_SUCCESS) {
         throw std::runtime_error(name + " could not be computed");
     }
     line += "],\"result\":" + tensor(node) + "}";
@@ -180,6 +181,7 @@ int main(int argc, char ** argv) {
     try {
         ggml_cpu_init(); // fills the f16 tables
         Goldens goldens;
+        add_attention(goldens);
         add_elementwise(goldens);
         add_matrices(goldens);
         add_moves(goldens);

@@ -1,4 +1,4 @@
-// NORM, RMS_NORM, L2_NORM, GROUP_NORM, SOFT_MAX, FLASH_ATTN_EXT, SUM_ROWS, MEAN, CUMSUM.
+// NORM, RMS_NORM, L2_NORM, GROUP_NORM, SOFT_MAX, SUM_ROWS, MEAN, CUMSUM.
 
 #include "goldens.h"
 
@@ -61,22 +61,6 @@ void add_rows(Goldens & g) {
             in.random({ 3, 1, 1, 1 }, 2));
     });
     g.add("soft_max of large logits", [](Inputs & in) { return ggml_soft_max(in.ctx, in.between({ 19, 2, 1, 1 }, 300, 330)); });
-
-    // With f32 keys and values nothing is rounded on purpose.
-    g.add("flash_attn_ext", [](Inputs & in) {
-        return ggml_flash_attn_ext(in.ctx, in.random({ 8, 3, 4, 1 }, 2), in.random({ 8, 21, 2, 1 }, 2), in.random({ 6, 21, 2, 1 }),
-                                   nullptr, 0.35f, 0, 0);
-    });
-    g.add("flash_attn_ext with a mask, ALiBi and a soft cap", [](Inputs & in) {
-        return ggml_flash_attn_ext(in.ctx, in.random({ 8, 3, 6, 1 }, 4), in.random({ 8, 13, 3, 1 }, 4), in.random({ 8, 13, 3, 1 }),
-                                   mask(in, { 13, 3, 1, 1 }, GGML_TYPE_F16), 0.35f, 8, 5);
-    });
-    g.add("flash_attn_ext with sinks", [](Inputs & in) {
-        ggml_tensor * node = ggml_flash_attn_ext(in.ctx, in.random({ 8, 2, 3, 2 }, 2), in.random({ 8, 11, 1, 2 }, 2),
-                                                 in.random({ 8, 11, 1, 2 }), nullptr, 0.5f, 0, 0);
-        ggml_flash_attn_ext_add_sinks(node, in.floats({ 3, 1, 1, 1 }, { 0.5f, -3, 4 }));
-        return node;
-    });
 
     g.add("sum_rows", [](Inputs & in) { return ggml_sum_rows(in.ctx, in.random({ 67, 3, 2, 1 })); });
     g.add("sum_rows, strided", [](Inputs & in) { return ggml_sum_rows(in.ctx, in.padded({ 17, 3, 2, 1 })); });
