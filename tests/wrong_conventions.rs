@@ -4,9 +4,12 @@ mod common;
 
 use std::collections::BTreeSet;
 
-use common::{MICRO_NODES, MINI_TOKEN, Reference, case_folder, check_in_process, lockstep};
+use common::{MICRO_NODES, MINI_TOKEN, Reference, cache, case_folder, check_in_process, lockstep};
+use lockstep::compare::Departs;
+use lockstep::engine::cpu::CpuEngine;
 use lockstep::engine::{Conventions, EngineError};
-use lockstep::harness::{Check, HarnessError};
+use lockstep::gguf::{Gguf, sha256};
+use lockstep::harness::{Case, Check, CheckOptions, HarnessError, Mode, ReferenceModel, check_with};
 
 /// What a wrong candidate must do.
 #[derive(Clone, Copy)]
@@ -81,8 +84,7 @@ const TABLE: &[(&str, &str, Expected)] = &[
     ("qkv_split_order", "kqv", First("q_conv-0")),
     ("qkv_split_order", "vkq", First("q_conv-0")),
     // The two norms differ by eps / (2 sum x^2) of the value. With eps = 1e-6 and sums of squares from 0.1 to 20 that is
-    // at most 5e-6, far below the cumulative limit of 1e-3. An operator judged by the error it introduces itself, on the
-    // reference's own inputs, is the measure that will tell them apart; then this becomes a `First`.
+    // at most 5e-6, far below a cumulative limit of 1e-3; judged alone the operator is caught (see below).
     ("qk_l2_norm", "max_norm_eps", Passes),
     ("qk_l2_norm", "none", First("q_conv_predelta-0")),
     // norm-0 #0 is that of the layer's input, #1 that of the delta net's output. The epsilon shows because that output
@@ -132,6 +134,46 @@ fn every_wrong_candidate_is_caught_where_it_first_acts() {
             (Err(error), _) => error.to_string(),
         };
         unexpected.push(format!("{convention} = {candidate}: {got}"));
+    }
+    assert!(unexpected.is_empty(), "{unexpected:#?}");
+}
+
+/// Tensors that only [`Mode::Reseeded`] catches: what differs there is below the cumulative limit.
+const ONLY_ALONE: &[(&str, &str, &str)] = &[("qk_l2_norm", "max_norm_eps", "q_conv_predelta-0")];
+
+#[test]
+fn judged_alone_each_wrong_candidate_is_the_engines_fault_at_its_own_operators() {
+    let twin = Case::open(&case_folder(MICRO_NODES.case)).unwrap();
+    let twin = twin.build_twin(&cache(), &mut |_, _| {}).unwrap();
+    let (gguf, twin_sha256) = (Gguf::open(&twin).unwrap(), sha256(&twin).unwrap());
+    let (built, dump) = (MICRO_NODES.built(), MICRO_NODES.open());
+    let mut unexpected = Vec::new();
+    for &(convention, candidate, expected) in TABLE {
+        let only_alone = ONLY_ALONE.iter().find(|(c, w, _)| (*c, *w) == (convention, candidate));
+        let first = match (expected, only_alone) {
+            (First(name), _) | (_, Some(&(.., name))) => Some(name),
+            (Passes, None) => None,
+            (Refused, None) => continue,
+        };
+        let mut conventions = Conventions::default();
+        conventions.set(convention, candidate).unwrap();
+        let n_ctx = dump.manifest().run.n_ctx as usize;
+        let mut engine = CpuEngine::<f32>::new(&built.model, conventions, n_ctx).unwrap();
+        let options = CheckOptions {
+            mode: Mode::Reseeded,
+            reference: Some(ReferenceModel { gguf: &gguf, sha256: &twin_sha256 }),
+            model: Some(&built.model),
+            ..CheckOptions::default()
+        };
+        let check = check_with(&mut engine, &built.sha256, &dump, options, &mut |_, _| {}).unwrap();
+        let failed = || check.comparison.results.iter().filter(|result| result.verdict.is_failure());
+        // What an operator is given is right, so nothing is inherited: the reference is never to blame.
+        let blamed = failed().all(|result| result.departs() == Some(Departs::Actual));
+        let got = failed().next().map(|result| result.id.to_string());
+        if got != first.map(|name| format!("{name} (step 0)")) || !blamed {
+            unexpected
+                .push(format!("{convention} = {candidate}: {got:?}, expected {first:?}; blamed {blamed}"));
+        }
     }
     assert!(unexpected.is_empty(), "{unexpected:#?}");
 }

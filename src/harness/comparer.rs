@@ -123,7 +123,9 @@ fn scale(
 ) -> Result<(), HarnessError> {
     let result = results.get_mut(judged.node.id as usize).and_then(Option::as_mut);
     let metrics = result.and_then(|result| result.metrics.as_mut());
-    if let (Some(metrics), Some(terms), Some(reference)) = (metrics, judged.terms(), dump.f32(judged.node)?) {
+    // What is only moved has no terms to scale by.
+    let terms = judged.terms().filter(|terms| terms.iter().any(|&terms| terms != 0.0));
+    if let (Some(metrics), Some(terms), Some(reference)) = (metrics, terms, dump.f32(judged.node)?) {
         metrics.scaled_error = Some(scaled_error(&reference, values, terms)?);
     }
     Ok(())

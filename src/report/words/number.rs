@@ -63,6 +63,11 @@ pub(crate) fn cosine(one_minus_cosine: f64) -> String {
     }
 }
 
+/// As many digits as an f32 can tell apart.
+pub(crate) fn digits(value: f64) -> String {
+    if (1e-3..1e5).contains(&value.abs()) { format!("{value:.7}") } else { scientific(value, 7) }
+}
+
 /// A share of a limit, two digits: `0.4`, `0.11`, `310`. Never rounded onto 1, which decides.
 pub(crate) fn share(share: f64) -> String {
     if share == 0.0 {

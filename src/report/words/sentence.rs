@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::number::{cosine, count, decimal, index, limit, percent, scientific, share};
+use super::number::{cosine, count, decimal, digits, index, limit, percent, scientific, share};
 use crate::compare::{
     Comparison, Departs, Leg, LogitsResult, Metrics, Summary, TensorResult, Verdict, worst,
 };
@@ -66,9 +66,9 @@ fn differs(result: &TensorResult, metrics: &Metrics) -> String {
     let Some(legs) = &result.legs else { return apart() };
     let departed = |who: &str, leg: &Leg| {
         format!(
-            "{who} departs, {} where {} is exact, {} of its budget",
-            decimal(leg.value),
-            decimal(leg.exact),
+            "{who} departs, {} where {} is exact, {} x its budget",
+            digits(leg.value),
+            digits(leg.exact),
             share(leg.share)
         )
     };
@@ -100,15 +100,35 @@ pub fn first_difference(comparison: &Comparison) -> Option<String> {
     let op = (!result.op.is_empty()).then(|| result.op.clone());
     let place: Vec<String> =
         [layer, op, Some(format!("step {}", result.id.step))].into_iter().flatten().collect();
-    let later = match (first.later_failures, result.verdict.is_compared()) {
-        (0, _) => "no later tensor fails".to_owned(),
-        (1, true) => "inherited by 1 later tensor".to_owned(),
-        (1, false) => "1 later tensor fails too".to_owned(),
-        (n, true) => format!("inherited by {} later tensors", count(n as u64)),
-        (n, false) => format!("{} later tensors fail too", count(n as u64)),
-    };
+    let later = later(comparison, first.later_failures, result);
     let reason = reason(result).unwrap_or_default();
     Some(format!("first difference: {} ({}): {reason}; {later}", tensor_name(&result.id), place.join(", ")))
+}
+
+/// What became of the tensors behind the first that failed: an error that was carried on, or one of their own.
+fn later(comparison: &Comparison, failures: usize, first: &TensorResult) -> String {
+    let tensors = |n: usize| {
+        if n == 1 { "1 later tensor".to_owned() } else { format!("{} later tensors", count(n as u64)) }
+    };
+    let s = |n: usize| if n == 1 { "s" } else { "" };
+    if failures == 0 {
+        return "no later tensor fails".to_owned();
+    }
+    if !first.verdict.is_compared() {
+        return format!("{} fail{} too", tensors(failures), s(failures));
+    }
+    let departs = |r: &&TensorResult| r.departs().is_some_and(|departs| departs != Departs::Neither);
+    let departing = comparison.results.iter().filter(|r| r.verdict.is_failure()).filter(departs).count();
+    let departing = departing - usize::from(departs(&first));
+    let inherited = failures.saturating_sub(departing);
+    let mut parts = Vec::new();
+    if inherited > 0 {
+        parts.push(format!("inherited by {}", tensors(inherited)));
+    }
+    if departing > 0 {
+        parts.push(format!("{} depart{} too", tensors(departing), s(departing)));
+    }
+    parts.join(", ")
 }
 
 /// The last line of every output, over one or more comparisons.
@@ -227,8 +247,14 @@ mod tests {
             reason(&result)
         };
         assert_eq!(said(0.5, 0.5), None);
-        assert_eq!(said(3.0, 0.5).unwrap(), "actual departs, 1.50 where 1.00 is exact, 3 of its budget");
-        assert_eq!(said(0.5, 3.0).unwrap(), "reference departs, 1.50 where 1.00 is exact, 3 of its budget");
+        assert_eq!(
+            said(3.0, 0.5).unwrap(),
+            "actual departs, 1.5000000 where 1.0000000 is exact, 3 x its budget"
+        );
+        assert_eq!(
+            said(0.5, 3.0).unwrap(),
+            "reference departs, 1.5000000 where 1.0000000 is exact, 3 x its budget"
+        );
         assert!(said(2.0, 3.0).unwrap().starts_with("both depart: actual departs"));
         // Too far from the reference, and yet every operator is right: the error was carried in.
         let inherited = TensorResult { floor: Some(1e-6), ..example::tensor("l_out-0", "ADD", 0.5) };
@@ -237,6 +263,15 @@ mod tests {
             reason(&inherited).unwrap(),
             "relative L2 0.10, limit 1.0e-03, 1e+05 x floor; within rounding from the reference's inputs"
         );
+    }
+
+    #[test]
+    fn what_is_inherited_is_told_from_what_departs_too() {
+        let departs = |name| example::tensor(name, "ADD", 9.0).with_legs(example::legs(3.0, 0.5));
+        let inherits = |name| example::tensor(name, "ADD", 9.0).with_legs(example::legs(0.5, 0.5));
+        let results = vec![departs("a-0"), inherits("b-0"), inherits("c-0"), departs("d-0")];
+        let said = first_difference(&Comparison { results, logits: Vec::new() }).unwrap();
+        assert!(said.ends_with("; inherited by 2 later tensors, 1 later tensor departs too"), "{said}");
     }
 
     #[test]
