@@ -67,9 +67,27 @@ impl Copy {
         }
         let own = format!("{shared}.own");
         self.node(step, name).entry = Some(own.clone());
+        // An entry has the shape of the first node that names it.
+        let first = self.manifest.nodes.iter().find(|node| node.entry.as_ref() == Some(&shared)).unwrap();
+        self.payloads[at].ne = first.ne;
         let bytes = self.payloads[at].bytes.clone();
         self.payloads.push(Payload { entry: own, bytes, ty, ne });
         self.payloads.last_mut().unwrap()
+    }
+
+    /// Changes the values of a step's node; those of a contiguous view lie in the payload of its root.
+    pub fn change(&mut self, step: u32, name: &str, change: impl FnOnce(&mut [f32])) {
+        let node = self.node(step, name).clone();
+        let (root, offset) = match &node.view_of {
+            Some(view) if node.entry.is_none() => (view.name.clone(), view.offset as usize),
+            _ => (name.to_owned(), 0),
+        };
+        assert!(node.contiguous, "{name} does not lie in one piece");
+        let payload = self.own_payload(step, &root);
+        let end = offset + node.ne.iter().product::<u64>() as usize * size_of::<f32>();
+        let mut values = floats(&payload.bytes[offset..end]);
+        change(&mut values);
+        payload.bytes[offset..end].copy_from_slice(&bytes(&values));
     }
 
     /// Removes entries that no tensor names any more, as a dumper would not have written them.

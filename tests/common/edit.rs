@@ -117,6 +117,13 @@ impl Edit {
         self
     }
 
+    /// Changes the bytes of a tensor.
+    pub fn change(mut self, name: &str, change: impl FnOnce(&mut [u8])) -> Edit {
+        let tensor = self.tensors.iter_mut().find(|tensor| tensor.name == name);
+        change(&mut tensor.unwrap_or_else(|| panic!("no tensor {name}")).data);
+        self
+    }
+
     /// Puts the contents of one tensor under another name.
     pub fn copy_tensor(self, from: &str, to: &str) -> Edit {
         let Stored { ne, ty, data, .. } =

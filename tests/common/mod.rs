@@ -1,18 +1,22 @@
 //! What several test files share: small models, copies of them with one change, a tap that keeps tensors, committed dumps,
-//! copies of them with a fault, the program itself.
+//! copies of them with a fault, an engine with a fault, checks that judge each operator alone, the program itself.
 #![allow(dead_code, unreachable_pub, unused_imports)] // no test file uses all of it
 
 mod dump_copy;
 mod edit;
+mod faulty_engine;
+mod judged;
 mod keep;
 mod program;
 
 pub use dump_copy::{Copy, Payload, Written, bytes, floats};
 pub use edit::{Edit, fold_key, hparam_key};
+pub use faulty_engine::{Fault, FaultyEngine, Seen};
+pub use judged::{Twin, check_alone, engine, twin};
 pub use keep::{Keep, Tensor, assert_same, relative_l2, run, ubatch};
 pub use program::{
-    Built, MICRO_NODES, MICRO_PROMPT, MINI_PROMPT, MINI_TOKEN, Outcome, Reference, cache, case_folder,
-    check_files, check_in_process, lockstep,
+    Built, MICRO_NODES, MICRO_PROMPT, MINI_PROMPT, MINI_TOKEN, NANO_PROMPT, Outcome, Reference, cache,
+    case_folder, check_files, check_in_process, lockstep,
 };
 
 use std::path::PathBuf;

@@ -24,6 +24,8 @@ pub const MICRO_NODES: Reference = Reference { case: "micro-bonsai", file: "node
 pub const MICRO_PROMPT: Reference = Reference { case: "micro-bonsai", file: "prompt-130.npz" };
 pub const MINI_TOKEN: Reference = Reference { case: "mini-bonsai", file: "token-1.npz" };
 pub const MINI_PROMPT: Reference = Reference { case: "mini-bonsai", file: "prompt-7-decode-4.npz" };
+/// A model of ten weight types, not folded: llama.cpp ran it as it is.
+pub const NANO_PROMPT: Reference = Reference { case: "nano-mixed-prompt", file: "prompt-2.npz" };
 
 impl Reference {
     pub fn path(self) -> PathBuf {
@@ -38,7 +40,13 @@ impl Reference {
     pub fn built(self) -> &'static Built {
         static MICRO: OnceLock<Built> = OnceLock::new();
         static MINI: OnceLock<Built> = OnceLock::new();
-        let slot = if self.case == MICRO_NODES.case { &MICRO } else { &MINI };
+        static NANO: OnceLock<Built> = OnceLock::new();
+        let slot = match self.case {
+            "micro-bonsai" => &MICRO,
+            "mini-bonsai" => &MINI,
+            "nano-mixed-prompt" => &NANO,
+            other => panic!("{other} has no slot here"),
+        };
         slot.get_or_init(|| {
             let case = Case::open(&case_folder(self.case)).unwrap();
             let path = case.build_model(&cache(), &mut |_, _| {}).unwrap();
