@@ -202,9 +202,9 @@ const STATE_FAULT: Planted = Planted {
     target: "new_state-1",
     entry: Entry::Result,
     fault: bf16_state,
-    // The last one: what a later step reads is the copy in the cache, which is not changed along.
-    step: 2,
-    readers: &[],
+    step: 0,
+    // The dump has the copy in the cache as it was; the state that the next step takes from there is not judged alone.
+    readers: &["cache_s_l1 (view) (copy of new_state-1)"],
 };
 
 const FAULTS: [Planted; 6] = [
@@ -334,6 +334,28 @@ fn a_fault_of_the_dump_is_flagged_where_it_enters() {
         let alone = planted.in_the_dump(Mode::Reseeded);
         assert_eq!(departed(&alone), only, "{target}");
     }
+}
+
+#[test]
+fn a_fault_of_the_dump_in_a_tensor_without_a_name_is_not_blamed_on_the_engine() {
+    // The norm of q, and all that is computed from it up to the next name. An engine has no such tensor to set beside it.
+    let mut copy = Copy::of(MICRO_NODES);
+    let norm = copy.node(1, "q_conv_predelta-2").sources[0].clone().unwrap().name;
+    for name in [&norm, "q_conv_predelta-2"] {
+        copy.change(1, name, |values| values[..16].iter_mut().for_each(|x| *x *= 1.01));
+    }
+    let (written, model) = (copy.write(), &MICRO_NODES.built().model);
+    let dump = Dump::open(&written.path).unwrap();
+    let mut engine = engine::<f32>(MICRO_NODES, model, &dump);
+    let check = check_alone(MICRO_NODES, &dump, model, &mut engine, Mode::Both).unwrap();
+    assert_eq!(first_difference(&check), (format!("{norm} (step 1)"), Some(Departs::Reference)));
+    let departed = departed(&check);
+    // The rest of the layer was computed from the right q.
+    let names: Vec<&str> = departed.iter().map(|(id, _)| &id[..]).collect();
+    assert_eq!(names, [&format!("{norm} (step 1)"), "attn_output-2 (step 1)"]);
+    assert!(departed.iter().all(|(_, departs)| *departs == Departs::Reference), "{departed:?}");
+    let reason = "in a source without a name the reference departs".to_owned();
+    assert_eq!(check.not_judged, [(reason, 1)].into());
 }
 
 #[test]

@@ -197,8 +197,9 @@ pub(super) fn run(args: Args) -> Result<ExitCode> {
             let mode = args.mode(reference.is_some(), dump.has_graph())?;
             let bar = progress::bar(&name);
             let floor = match mode {
-                Mode::Reseeded => None,
-                Mode::Cumulative | Mode::Both => {
+                // Without a kept state nothing is carried.
+                Mode::Reseeded if keep.is_empty() => None,
+                _ => {
                     let mut floor = floor(&model, conventions, numerics, n_ctx, &dump)?;
                     for other in &args.floor_dump {
                         harness::widen(&mut floor, &dump, &Dump::open(other)?)?;

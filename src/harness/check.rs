@@ -7,6 +7,7 @@
 //! Cumulative: the engine runs on its own values from token to logits. Reseeded: it goes on with the reference's values after
 //! each tensor, so that every operator is judged alone, against the reference and against the exact result.
 
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
 use super::comparer::Comparer;
@@ -69,7 +70,7 @@ pub struct Check {
     /// Named f32 tensors of the graph that the dump does not hold, because its filters left them out.
     pub not_captured: u64,
     /// In a reseeded run: tensors that could not be judged from the reference's inputs, by reason.
-    pub not_judged: std::collections::BTreeMap<String, u64>,
+    pub not_judged: BTreeMap<String, u64>,
 }
 
 /// Runs `engine` on the tokens of `dump` and compares. `model_sha256` names the model that the engine runs.
@@ -129,7 +130,7 @@ pub fn check_with(
         }
         cumulative = Some(comparer.finish()?);
     }
-    let mut not_judged = std::collections::BTreeMap::new();
+    let mut not_judged = BTreeMap::new();
     let comparison = match (options.mode, cumulative) {
         (Mode::Cumulative, Some(comparison)) => comparison,
         (_, cumulative) => {
@@ -171,16 +172,26 @@ pub fn measure_floor(
     floor::measure(narrow, wide, &ubatches_of(dump)?, dump)
 }
 
-/// Puts what the reseeded run says of each operator beside the cumulative result of the same tensor.
-fn join(mut cumulative: Comparison, reseeded: Comparison) -> Comparison {
-    let mut judged: std::collections::HashMap<_, TensorResult> =
-        reseeded.results.into_iter().map(|result| (result.id.clone(), result)).collect();
-    for result in &mut cumulative.results {
-        if let Some(TensorResult { legs: Some(legs), .. }) = judged.remove(&result.id) {
-            *result = result.clone().with_legs(legs);
+/// Puts what the reseeded run says of each operator beside the cumulative result of the same tensor. What fails in that run alone
+/// fails here: a tensor that it lacks, or has too much, or in which the reference departs where the engine has none.
+fn join(cumulative: Comparison, reseeded: Comparison) -> Comparison {
+    let key = |result: &TensorResult| (result.id.clone(), result.verdict == Verdict::Extra);
+    let place: HashMap<_, usize> = cumulative.results.iter().map(key).zip(0..).collect();
+    let mut own: Vec<Option<TensorResult>> = cumulative.results.into_iter().map(Some).collect();
+    let mut results = Vec::with_capacity(own.len());
+    for alone in reseeded.results {
+        let Some(mut result) = place.get(&key(&alone)).and_then(|&at| own.get_mut(at)?.take()) else {
+            results.push(alone);
+            continue;
+        };
+        if let Some(legs) = &alone.legs {
+            result = result.with_legs(legs.clone());
         }
+        let fails_alone = alone.verdict.is_failure() && !result.verdict.is_failure();
+        results.push(if fails_alone { alone } else { result });
     }
-    cumulative
+    results.extend(own.into_iter().flatten());
+    Comparison { results, logits: cumulative.logits }
 }
 
 /// What an engine has to round on purpose to do as the reference did: activations only if llama.cpp ran the same file, as an

@@ -1,9 +1,7 @@
 //! The tap of a cumulative run: each tensor is compared as it comes.
 
-use std::collections::BTreeMap;
-
 use super::HarnessError;
-use super::floor::Floor;
+use super::floor::{Floor, RunningFloor};
 use super::follow::Follower;
 use super::reference::reference_of;
 use crate::compare::{Comparison, Limit, LogitsResult, Shaped, TensorResult, scaled_error};
@@ -29,15 +27,6 @@ pub(super) struct Comparer<'a> {
     count: &'a mut dyn FnMut(),
 }
 
-/// The largest floor on the way to a tensor: in its own step so far, and in its layer and those before in earlier steps, whose
-/// states it reads.
-struct RunningFloor<'a> {
-    floor: &'a Floor,
-    step: u32,
-    so_far: f64,
-    earlier: BTreeMap<u32, f64>,
-}
-
 impl<'a> Comparer<'a> {
     pub(super) fn new(
         dump: &'a Dump,
@@ -53,7 +42,7 @@ impl<'a> Comparer<'a> {
             extra: Vec::new(),
             logits: Vec::new(),
             wanted,
-            floor: floor.map(|floor| RunningFloor { floor, step: 0, so_far: 0.0, earlier: BTreeMap::new() }),
+            floor: floor.map(RunningFloor::new),
             count,
         }
     }
@@ -69,6 +58,10 @@ impl<'a> Comparer<'a> {
         };
         let index = node.id as usize;
         if !self.wanted[index] {
+            return Ok(());
+        }
+        if self.results[index].is_some() {
+            self.extra.push(TensorResult::extra(id.clone(), ne, Limit::CUMULATIVE));
             return Ok(());
         }
         // `wanted` holds only nodes with values, so this is never empty.
@@ -119,8 +112,9 @@ fn scale(
     dump: &Dump,
     results: &mut [Option<TensorResult>],
     judged: &Judged<'_>,
-    values: Values<'_>,
+    values: Option<Values<'_>>,
 ) -> Result<(), HarnessError> {
+    let Some(values) = values else { return Ok(()) };
     let result = results.get_mut(judged.node.id as usize).and_then(Option::as_mut);
     let metrics = result.and_then(|result| result.metrics.as_mut());
     // What is only moved has no terms to scale by.
@@ -150,28 +144,6 @@ pub(super) fn logits(
     Ok(results)
 }
 
-impl RunningFloor<'_> {
-    /// The floor of a tensor, in the order in which the engine emits them; none if it was not measured.
-    fn at(&mut self, id: &TensorId) -> Option<f64> {
-        let own = *self.floor.get(id)?;
-        if id.step != self.step {
-            (self.step, self.so_far) = (id.step, 0.0);
-        }
-        let earlier =
-            id.layer().and_then(|layer| self.earlier.range(..=layer).map(|(_, &floor)| floor).reduce(larger));
-        self.so_far = larger(larger(self.so_far, own), earlier.unwrap_or(0.0));
-        if let Some(layer) = id.layer() {
-            self.earlier.insert(layer, self.so_far);
-        }
-        Some(self.so_far)
-    }
-}
-
-/// The larger one; NaN stays.
-fn larger(a: f64, b: f64) -> f64 {
-    if a.is_nan() || a > b { a } else { b }
-}
-
 impl Tap for Comparer<'_> {
     fn tensor(
         &mut self,
@@ -185,29 +157,5 @@ impl Tap for Comparer<'_> {
 
     fn rounds_like(&mut self, id: &TensorId) -> Result<Option<Vec<f32>>, TapError> {
         Ok(reference_of(self.dump, id)?)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_floor_runs_along_the_way_to_a_tensor() {
-        let id = |step, name: &str| TensorId { step, name: name.to_owned(), occurrence: 0 };
-        let measured = [
-            (0, "a-0", 1.0),
-            (0, "b-0", 0.5),
-            (0, "a-1", 4.0),
-            (1, "embed", 0.25),
-            (1, "a-0", 0.5),
-            (1, "a-1", 2.0),
-        ];
-        let floor: Floor = measured.iter().map(|&(step, name, floor)| (id(step, name), floor)).collect();
-        let mut running = RunningFloor { floor: &floor, step: 0, so_far: 0.0, earlier: BTreeMap::new() };
-        let seen: Vec<f64> =
-            measured.iter().map(|&(step, name, _)| running.at(&id(step, name)).unwrap()).collect();
-        assert_eq!(seen, [1.0, 1.0, 4.0, 0.25, 1.0, 4.0]);
-        assert_eq!(running.at(&id(1, "other")), None);
     }
 }

@@ -1,6 +1,6 @@
 //! The noise floor: what rounding alone does to every tensor, measured by the same engine in two arithmetics.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use thiserror::Error;
@@ -153,5 +153,64 @@ impl Tap for Taker<'_> {
 
     fn rounds_like(&mut self, id: &TensorId) -> Result<Option<Vec<f32>>, TapError> {
         Ok(reference_of(self.dump, id)?)
+    }
+}
+
+/// The largest floor on the way to a tensor: in its own step so far, and in its layer and those before in earlier steps, whose
+/// states it reads.
+pub(super) struct RunningFloor<'a> {
+    floor: &'a Floor,
+    step: u32,
+    so_far: f64,
+    earlier: BTreeMap<u32, f64>,
+}
+
+impl<'a> RunningFloor<'a> {
+    pub(super) fn new(floor: &'a Floor) -> RunningFloor<'a> {
+        RunningFloor { floor, step: 0, so_far: 0.0, earlier: BTreeMap::new() }
+    }
+
+    /// The floor of a tensor, in the order in which the engine emits them; none if it was not measured.
+    pub(super) fn at(&mut self, id: &TensorId) -> Option<f64> {
+        let own = *self.floor.get(id)?;
+        if id.step != self.step {
+            (self.step, self.so_far) = (id.step, 0.0);
+        }
+        let earlier =
+            id.layer().and_then(|layer| self.earlier.range(..=layer).map(|(_, &floor)| floor).reduce(larger));
+        self.so_far = larger(larger(self.so_far, own), earlier.unwrap_or(0.0));
+        if let Some(layer) = id.layer() {
+            self.earlier.insert(layer, self.so_far);
+        }
+        Some(self.so_far)
+    }
+}
+
+/// The larger one; NaN stays.
+fn larger(a: f64, b: f64) -> f64 {
+    if a.is_nan() || a > b { a } else { b }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_floor_runs_along_the_way_to_a_tensor() {
+        let id = |step, name: &str| TensorId { step, name: name.to_owned(), occurrence: 0 };
+        let measured = [
+            (0, "a-0", 1.0),
+            (0, "b-0", 0.5),
+            (0, "a-1", 4.0),
+            (1, "embed", 0.25),
+            (1, "a-0", 0.5),
+            (1, "a-1", 2.0),
+        ];
+        let floor: Floor = measured.iter().map(|&(step, name, floor)| (id(step, name), floor)).collect();
+        let mut running = RunningFloor::new(&floor);
+        let seen: Vec<f64> =
+            measured.iter().map(|&(step, name, _)| running.at(&id(step, name)).unwrap()).collect();
+        assert_eq!(seen, [1.0, 1.0, 4.0, 0.25, 1.0, 4.0]);
+        assert_eq!(running.at(&id(1, "other")), None);
     }
 }

@@ -38,8 +38,9 @@ pub(super) struct Follower<'a> {
     pending: HashMap<u32, Own>,
 }
 
-/// Called with a tensor of the reference, judged, and the engine's values of it.
-pub(super) type Each<'f> = &'f mut dyn FnMut(&Judged<'_>, Values<'_>) -> Result<(), HarnessError>;
+/// Called with a tensor of the reference, judged, and the engine's values of it; none of a tensor without a name, which no
+/// engine emits, unless a view of it has one.
+pub(super) type Each<'f> = &'f mut dyn FnMut(&Judged<'_>, Option<Values<'_>>) -> Result<(), HarnessError>;
 
 impl<'a> Follower<'a> {
     pub(super) fn new(walk: Walk<'a>, wanted: Vec<bool>) -> Follower<'a> {
@@ -75,9 +76,13 @@ impl<'a> Follower<'a> {
             if !to_the_end && shown.iter().any(waits) {
                 return Ok(());
             }
-            for judged in self.walk.step()?.into_iter().flatten() {
-                if let Some(own) = self.pending.remove(&judged.node.id) {
-                    each(&judged, own.values())?;
+            let shown = self.walk.step()?.unwrap_or_default();
+            let is_named = shown.iter().any(|judged| judged.node.is_named());
+            for judged in &shown {
+                match self.pending.remove(&judged.node.id) {
+                    Some(own) => each(judged, Some(own.values()))?,
+                    None if !is_named => each(judged, None)?,
+                    None => {}
                 }
             }
         }

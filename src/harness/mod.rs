@@ -7,6 +7,7 @@ mod error;
 mod floor;
 mod folded;
 mod follow;
+mod kept;
 mod recipe;
 mod record;
 mod reference;
@@ -19,7 +20,7 @@ pub use check::{
 };
 pub use error::HarnessError;
 pub use floor::{Floor, widen};
+pub use kept::StateKind;
 pub use recipe::ModelRecipe;
 pub use record::Recorder;
-pub use reseed::StateKind;
 pub use schedule::{Continuation, ubatches};

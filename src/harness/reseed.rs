@@ -1,14 +1,18 @@
 //! The tap of a reseeded run: after each tensor the engine goes on with the reference's values, so that what it gives next is
 //! what its own operator makes of the reference's inputs. A walk through the graph gives the exact result of the same operator.
 
+use std::collections::{HashMap, HashSet};
+
 use super::HarnessError;
 use super::check::CheckOptions;
 use super::comparer::logits;
+use super::floor::RunningFloor;
 use super::folded::allowed_by_fold;
 use super::follow::Follower;
+use super::kept::{is_carried, reads};
 use super::reference::reference_of;
 use crate::compare::{
-    Comparison, Leg, Legs, Limit, LogitsResult, Shaped, TensorResult, U, Verdict, scaled_error,
+    Comparison, Leg, Legs, Limit, LogitsResult, Metrics, Shaped, TensorResult, U, Verdict, scaled_error,
 };
 use crate::dump::{Dump, Node, Origin};
 use crate::engine::{Tap, TapError};
@@ -16,39 +20,15 @@ use crate::model::Model;
 use crate::replay::{Judged, NodeResult, Outcome, Walk};
 use crate::tensor::{TensorId, Values};
 
-/// A state that an engine carries from one step to the next.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum StateKind {
-    /// The last columns of the convolution's input.
-    Conv,
-    /// The delta net's recurrent state.
-    Recurrent,
-    /// Keys and values.
-    Kv,
-}
-
-impl StateKind {
-    /// Whether a tensor is what is kept of it: the columns and the window of the convolution, the state in front of and behind a step, keys
-    /// after their rotation and values as they are projected.
-    fn is(self, node: &Node) -> bool {
-        let id = node.id();
-        match self {
-            StateKind::Conv => matches!(id.kind(), "conv_states" | "conv_input"),
-            StateKind::Recurrent => matches!(id.kind(), "state_predelta" | "new_state"),
-            StateKind::Kv => {
-                (id.kind() == "Kcur" && node.op == "ROPE") || (id.kind() == "Vcur" && node.op == "MUL_MAT")
-            }
-        }
-    }
-}
-
 /// The tap that reseeds.
 pub(super) struct Reseeder<'a> {
     dump: &'a Dump,
     follower: Follower<'a>,
     results: Results<'a>,
     options: CheckOptions<'a>,
+    floor: Option<RunningFloor<'a>>,
     wanted: Vec<bool>,
+    given: Vec<bool>,
     logits: Vec<LogitsResult>,
     extra: Vec<TensorResult>,
     count: &'a mut dyn FnMut(),
@@ -59,6 +39,10 @@ struct Results<'a> {
     dump: &'a Dump,
     model: Option<&'a Model>,
     of_node: Vec<Option<TensorResult>>,
+    /// For tensors that the engine computes from a state that it keeps: the limit on what it carried.
+    carried: HashMap<u32, Limit>,
+    /// Tensors without a name in which the reference departs, and caches that they were copied into.
+    departed: HashSet<Origin>,
 }
 
 impl<'a> Reseeder<'a> {
@@ -69,13 +53,21 @@ impl<'a> Reseeder<'a> {
         options: CheckOptions<'a>,
         count: &'a mut dyn FnMut(),
     ) -> Reseeder<'a> {
-        let results = Results { dump, model: options.model, of_node: vec![None; dump.nodes().len()] };
+        let results = Results {
+            dump,
+            model: options.model,
+            of_node: vec![None; dump.nodes().len()],
+            carried: HashMap::new(),
+            departed: HashSet::new(),
+        };
         let follower = Follower::new(walk, wanted.clone());
         let (logits, extra) = (Vec::new(), Vec::new());
-        Reseeder { dump, follower, results, options, wanted, logits, extra, count }
+        let (floor, given) = (options.floor.map(RunningFloor::new), vec![false; wanted.len()]);
+        Reseeder { dump, follower, results, options, floor, wanted, given, logits, extra, count }
     }
 
     fn take(&mut self, id: &TensorId, ne: [u64; 4], values: Values<'_>) -> Result<(), HarnessError> {
+        let floor = self.floor.as_mut().and_then(|floor| floor.at(id));
         let Some(node) = self.dump.find(id) else {
             if self.dump.manifest().run.until.is_none() {
                 self.extra.push(TensorResult::extra(id.clone(), ne, Limit::CUMULATIVE));
@@ -84,6 +76,13 @@ impl<'a> Reseeder<'a> {
         };
         if !self.wanted[node.id as usize] {
             return Ok(());
+        }
+        if std::mem::replace(&mut self.given[node.id as usize], true) {
+            self.extra.push(TensorResult::extra(id.clone(), ne, Limit::CUMULATIVE));
+            return Ok(());
+        }
+        if is_carried(self.dump, self.options.keep, node) {
+            self.results.carried.insert(node.id, floor.map_or(Limit::CUMULATIVE, Limit::of_floor));
         }
         (self.count)();
         if node.ne != ne {
@@ -154,25 +153,40 @@ impl Results<'_> {
         let value = |x: Option<f64>| x.unwrap_or(0.0);
         let exact = value(reference.get(at).map(|&x| x.into()));
         let error = if first.is_some() { f64::INFINITY } else { 0.0 };
-        let leg = |error: f64, value: f64| Leg {
+        let share = self.share_of_carried(node, &reference, values)?.unwrap_or(error);
+        let leg = |error: f64, share: f64, value: f64| Leg {
             scaled_error: error,
-            share: error,
+            share,
             worst_index: at as u64,
             value,
             exact,
             flips: 0,
         };
-        let legs =
-            Legs { introduced: error, actual: leg(error, value(values.get(at))), reference: leg(0.0, exact) };
+        let actual = leg(error, share, value(values.get(at)));
+        let legs = Legs { introduced: error, actual, reference: leg(0.0, 0.0, exact) };
         self.put(node, &reference, values, legs)
     }
 
-    fn judge(&mut self, judged: &Judged<'_>, values: Values<'_>) -> Result<(), HarnessError> {
+    fn judge(&mut self, judged: &Judged<'_>, values: Option<Values<'_>>) -> Result<(), HarnessError> {
         let node = judged.node;
+        let Some(values) = values else {
+            self.judge_unnamed(judged);
+            return Ok(());
+        };
         let Some(reference) = self.dump.f32(node)? else { return Ok(()) };
         let op = self.dump.root_op(node);
-        if let Outcome::Skipped(reason) = &judged.result.outcome {
-            let skipped = TensorResult::skipped(node.id(), op, node.ne, reason.clone(), Limit::CUMULATIVE);
+        let reason = match &judged.result.outcome {
+            Outcome::Skipped(reason) => Some(&reason[..]),
+            // Exact would be what follows from the wrong values, which the engine was not given.
+            _ if !self.departed.is_empty()
+                && reads(self.dump, node, &|from| self.departed.contains(&from)) =>
+            {
+                Some("in a source without a name the reference departs")
+            }
+            _ => None,
+        };
+        if let Some(reason) = reason {
+            let skipped = TensorResult::skipped(node.id(), op, node.ne, reason, Limit::CUMULATIVE);
             self.of_node[node.id as usize] = Some(skipped);
             return Ok(());
         }
@@ -184,8 +198,41 @@ impl Results<'_> {
             return Ok(());
         };
         let introduced = scaled_error(&reference, values, terms)?;
-        let legs = Legs { introduced, actual: leg(&actual), reference: leg(&judged.result) };
+        let mut actual = leg(&actual);
+        if let Some(share) = self.share_of_carried(node, &reference, values)? {
+            actual.share = share;
+        }
+        let legs = Legs { introduced, actual, reference: leg(&judged.result) };
         self.put(node, &reference, values, legs)
+    }
+
+    /// What an engine makes of a state that it keeps is off by what that state carries: it is judged like a run on its own
+    /// values. None for every other tensor.
+    fn share_of_carried(
+        &self,
+        node: &Node,
+        reference: &[f32],
+        values: Values<'_>,
+    ) -> Result<Option<f64>, HarnessError> {
+        let Some(limit) = self.carried.get(&node.id) else { return Ok(None) };
+        Ok(Some(limit.share(Metrics::measure(reference, values, None)?.relative_l2)))
+    }
+
+    /// Of a tensor without a name there is only the reference's side: it shows up if that departs.
+    fn judge_unnamed(&mut self, judged: &Judged<'_>) {
+        let (node, result) = (judged.node, &judged.result);
+        if !matches!(result.outcome, Outcome::Over | Outcome::NonFinite) {
+            return;
+        }
+        self.departed.insert(Origin::Node(node.id));
+        self.departed.extend(node.view_of.as_ref().map(|view| view.root));
+        let reference = leg(result);
+        let actual = Leg { scaled_error: 0.0, share: 0.0, value: reference.exact, flips: 0, ..reference };
+        let legs = Legs { introduced: reference.scaled_error, actual, reference };
+        let op = self.dump.root_op(node);
+        let unmeasured = TensorResult::missing(node.id(), op, node.ne, Limit::CUMULATIVE);
+        let differs = TensorResult { verdict: Verdict::Differ, share: Some(0.0), ..unmeasured };
+        self.of_node[node.id as usize] = Some(differs.with_legs(legs));
     }
 
     fn put(
@@ -198,7 +245,7 @@ impl Results<'_> {
         let (op, ne) = (self.dump.root_op(node), node.ne);
         let reference = Shaped { ne, values: reference };
         // Only the legs judge here; the relative L2 is shown and has no limit of its own.
-        let limit = Limit { relative_l2: f64::MAX };
+        let limit = Limit { relative_l2: f64::INFINITY };
         let result = TensorResult::measure(node.id(), op, reference, Shaped { ne, values }, None, limit)?;
         self.of_node[node.id as usize] = Some(result.with_legs(legs));
         Ok(())

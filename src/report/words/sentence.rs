@@ -43,7 +43,7 @@ pub(crate) fn reason(result: &TensorResult) -> Option<String> {
         (Verdict::Shape { reference, actual }, _) => {
             format!("shape {} in the reference, {} in the actual run", shape(*reference), shape(*actual))
         }
-        (Verdict::Differ, Some(m)) => differs(result, m),
+        (Verdict::Differ, m) => differs(result, m.as_ref()),
         (Verdict::NonFinite, Some(m)) => format!(
             "{} non-finite in the reference, {} in the actual run; at {} reference {}, actual {}",
             count(m.reference_nonfinite.count),
@@ -57,8 +57,9 @@ pub(crate) fn reason(result: &TensorResult) -> Option<String> {
 }
 
 /// Who departed, where that was judged; else how far the two are apart.
-fn differs(result: &TensorResult, metrics: &Metrics) -> String {
+fn differs(result: &TensorResult, metrics: Option<&Metrics>) -> String {
     let apart = || {
+        let Some(metrics) = metrics else { return "differ, not measured".to_owned() };
         let limit = if result.floor.is_some() { scientific(result.limit, 1) } else { limit(result.limit) };
         let floor = result.times_floor().map(|times| format!(", {} x floor", share(times)));
         format!("relative L2 {}, limit {limit}{}", decimal(metrics.relative_l2), floor.unwrap_or_default())
