@@ -66,7 +66,7 @@ fn has_numbers(tensor: &Value, fields: &[&str]) -> bool {
 fn a_quantised_model_passes_in_both() {
     let (outcome, json) = passing("nano-mixed-prompt", &[]);
     let header: Vec<&str> = outcome.stdout.lines().take(2).collect();
-    assert!(header[0].ends_with("engine cpu f32 (activations rounded as ggml-cpu)"), "{header:?}");
+    assert!(header[0].ends_with("engine cpu f32 (activations rounded as ggml-cpu x86)"), "{header:?}");
     assert!(header[1].contains("CPU, f32 K, f32 V, flash attention off, 1 thread; tokens 2"), "{header:?}");
     assert!(outcome.stdout.contains("x its noise floor"), "{outcome:?}");
     assert_neither_departs(&tensors(&json, "prompt-2"), 69);
@@ -209,7 +209,7 @@ fn kv_f16() -> PathBuf {
 fn keys_and_values_in_f16_pass_in_both() {
     let (outcome, json) = on_files(&NANO_PROMPT.built().path, &kv_f16(), &["--mode", "both"]);
     assert_eq!(outcome.code, Some(0), "{outcome:?}");
-    assert!(outcome.stdout.contains("activations rounded as ggml-cpu, K f16, V f16)"), "{outcome:?}");
+    assert!(outcome.stdout.contains("activations rounded as ggml-cpu x86, K f16, V f16)"), "{outcome:?}");
     assert!(outcome.stdout.contains("compared, but not judged alone: 4 (a source is not in the dump)"));
     for step in [0, 1] {
         for name in ["Qcur-1", "kq-1", "kq_soft_max-1", "kqv-1", "attn_output-1"] {

@@ -117,10 +117,16 @@ fn scale(
     let Some(values) = values else { return Ok(()) };
     let result = results.get_mut(judged.node.id as usize).and_then(Option::as_mut);
     let metrics = result.and_then(|result| result.metrics.as_mut());
-    // What is only moved has no terms to scale by.
-    let terms = judged.terms().filter(|terms| terms.iter().any(|&terms| terms != 0.0));
-    if let (Some(metrics), Some(terms), Some(reference)) = (metrics, terms, dump.f32(judged.node)?) {
-        metrics.scaled_error = Some(scaled_error(&reference, values, terms)?);
+    if let (Some(metrics), Some(terms), Some(reference)) = (metrics, judged.terms(), dump.f32(judged.node)?) {
+        // What is only moved, in part or as a whole, has no terms to scale by.
+        let computed: Vec<usize> = (0..terms.len()).filter(|&i| terms[i] != 0.0).collect();
+        if computed.is_empty() {
+            return Ok(());
+        }
+        let pick = |of: &dyn Fn(usize) -> f64| -> Vec<f64> { computed.iter().map(|&i| of(i)).collect() };
+        let reference: Vec<f32> = computed.iter().filter_map(|&i| reference.get(i).copied()).collect();
+        let values = pick(&|i| values.get(i).unwrap_or(f64::NAN));
+        metrics.scaled_error = Some(scaled_error(&reference, Values::F64(&values), &pick(&|i| terms[i]))?);
     }
     Ok(())
 }
