@@ -15,7 +15,8 @@ pub enum Outcome {
     Within,
     /// An element is not.
     Over,
-    /// An element of the reference is not finite where the exact one is, or the other way round.
+    /// An element of the reference is not finite where the exact one is, or the other way round; or one is NaN, even if both
+    /// are. (Equal infinities are a mask.)
     NonFinite,
     /// It could not be evaluated, for this reason.
     Skipped(String),
@@ -34,6 +35,8 @@ pub struct NodeResult {
     pub outcome: Outcome,
     /// The rounding on purpose that the exact value was computed with.
     pub rounding: Rounding,
+    /// Every value is zero, the reference's and the exact one: equal, and no evidence.
+    pub is_zero: bool,
     /// Elements that took the other side of a purposeful rounding at a tie.
     pub flips: u64,
     /// Largest error over terms, in units of u = 2^-24; infinite for an error without terms.
@@ -82,6 +85,7 @@ pub(super) fn skipped(about: About, reason: String) -> NodeResult {
         types: about.types,
         outcome: Outcome::Skipped(reason),
         rounding: Rounding::None,
+        is_zero: false,
         flips: 0,
         scaled_error: 0.0,
         share: 0.0,
@@ -128,6 +132,7 @@ pub(super) fn judge_values(
     let mut result = NodeResult {
         outcome: Outcome::Within,
         rounding: *rounding,
+        is_zero: true,
         flips: 0,
         scaled_error: 0.0,
         share: 0.0,
@@ -140,12 +145,13 @@ pub(super) fn judge_values(
         // As many values as exact ones: the caller has checked the shape; what is missing is not finite.
         let reference = values.get(i).unwrap_or(f64::NAN);
         let value = moved.as_ref().map_or(value, |moved| moved[i].into());
-        if reference.is_finite() != value.is_finite() || reference.is_nan() != value.is_nan() {
+        result.is_zero &= reference == 0.0 && value == 0.0;
+        if reference.is_finite() != value.is_finite() || reference.is_nan() || value.is_nan() {
             let at =
                 NodeResult { worst_index: i as u64, reference, exact: value, share: f64::INFINITY, ..result };
             return NodeResult { outcome: Outcome::NonFinite, scaled_error: f64::INFINITY, ..at };
         }
-        if reference == value || (reference.is_nan() && value.is_nan()) {
+        if reference == value {
             continue;
         }
         let extra = |more: &[f64]| more.get(i).copied().unwrap_or(0.0);

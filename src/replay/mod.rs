@@ -47,6 +47,8 @@ pub struct ReplaySummary {
     pub nonfinite: u64,
     /// Nodes that could not be evaluated.
     pub skipped: u64,
+    /// Among those within their budget, the nodes whose every value is zero on both sides: equal, and no evidence.
+    pub zero: u64,
 }
 
 impl Replay {
@@ -62,13 +64,15 @@ impl Replay {
             }
         }
         s.compared = s.within + s.over + s.nonfinite;
+        let is_zero = |r: &&NodeResult| r.is_zero && r.outcome == Outcome::Within;
+        s.zero = self.results.iter().filter(is_zero).count() as u64;
         s
     }
 
-    /// Whether something was compared and everything compared is within its budget.
+    /// Whether something was compared that is not zero on both sides, and everything compared is within its budget.
     pub fn is_pass(&self) -> bool {
         let s = self.summary();
-        s.compared > 0 && s.within == s.compared
+        s.compared > s.zero && s.within == s.compared
     }
 }
 
@@ -80,6 +84,7 @@ impl std::ops::AddAssign for ReplaySummary {
         self.over += other.over;
         self.nonfinite += other.nonfinite;
         self.skipped += other.skipped;
+        self.zero += other.zero;
     }
 }
 

@@ -66,6 +66,7 @@ pub(crate) fn node(name: &str, outcome: Outcome, share: f64) -> NodeResult {
         types: "f32 x f32".into(),
         outcome,
         rounding: Rounding::None,
+        is_zero: false,
         flips: 0,
         scaled_error: 4.0 * share,
         share,

@@ -31,6 +31,10 @@ pub fn replay_table(replay: &Replay, all: bool) -> String {
             count(flips)
         ));
     }
+    match replay.summary().zero {
+        0 => {}
+        n => lines.push(format!("  zero on both sides, which shows nothing: {} nodes", count(n))),
+    }
     if replay.not_held > 0 {
         lines.push(format!("  not in this dump, and not counted: {} computed nodes", count(replay.not_held)));
     }
@@ -55,6 +59,8 @@ pub fn replay_line(replays: &[&Replay]) -> String {
         count(s.skipped),
         percent(s.compared, s.compared + s.skipped),
         match worst {
+            Some(_) if s.zero == s.compared =>
+                "every node is zero on both sides, which shows nothing".to_owned(),
             Some(r) => format!("worst {} {} of its budget", tensor_name(&r.id), share(r.share)),
             None => "nothing was compared".to_owned(),
         }
@@ -187,6 +193,18 @@ mod tests {
         assert_eq!(roundings(&results.iter().collect::<Vec<_>>()), "none (1), F16 (2)");
         assert_eq!(roundings(&[&results[1]]), "F16");
         assert_eq!(roundings(&[&result("b-0", Outcome::Skipped("unknown".into()), 0.0)]), "");
+    }
+
+    #[test]
+    fn zeros_are_said_and_do_not_pass() {
+        let zero = NodeResult { is_zero: true, ..result("a-0", Outcome::Within, 0.0) };
+        let replay = Replay { results: vec![zero.clone()], not_held: 0 };
+        assert!(!replay.is_pass());
+        let text = replay_table(&replay, false);
+        assert!(text.contains("  zero on both sides, which shows nothing: 1 nodes\n"), "{text}");
+        assert!(text.ends_with("every node is zero on both sides, which shows nothing\n"), "{text}");
+        let replay = Replay { results: vec![zero, result("b-0", Outcome::Within, 0.5)], not_held: 0 };
+        assert!(replay.is_pass() && replay_line(&[&replay]).ends_with("worst b-0 0.5 of its budget"));
     }
 
     #[test]
