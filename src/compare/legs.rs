@@ -80,9 +80,10 @@ impl Legs {
     }
 
     /// How much larger the cumulative scaled error is than what the operator introduces; none if it introduces nothing, not
-    /// even a rounding.
+    /// even a rounding, or if one of the two has no terms to be scaled by.
     pub fn amplification(&self, cumulative: f64) -> Option<f64> {
-        (self.introduced > 0.0).then(|| cumulative / self.introduced)
+        let is_scaled = self.introduced.is_finite() && cumulative.is_finite();
+        (self.introduced > 0.0 && is_scaled).then(|| cumulative / self.introduced)
     }
 
     /// The introduced error in units of u.
@@ -115,6 +116,7 @@ mod tests {
         let legs = Legs { introduced: 0.0, actual: leg(f64::NAN), reference: leg(0.5) };
         assert_eq!((legs.share(), legs.amplification(1.0)), (f64::INFINITY, None));
         let legs = Legs { introduced: 2.0, ..legs };
-        assert_eq!(legs.amplification(6.0), Some(3.0));
+        assert_eq!((legs.amplification(6.0), legs.amplification(f64::INFINITY)), (Some(3.0), None));
+        assert_eq!(Legs { introduced: f64::INFINITY, ..legs }.amplification(f64::INFINITY), None);
     }
 }
