@@ -98,8 +98,8 @@ impl<'a> Reseeder<'a> {
         {
             self.logits.extend(logits(id.step, Shaped { ne, values: &*reference }, values)?);
         }
-        if let Some(root) = self.given_root(node) {
-            return self.results.judge_view(node, root, values);
+        if self.given_root(node).is_some() {
+            return self.results.judge_view(node, values);
         }
         let results = &mut self.results;
         self.follower.give(node, values, &mut |judged, values| results.judge(judged, values))
@@ -115,8 +115,11 @@ impl<'a> Reseeder<'a> {
     }
 
     pub(super) fn finish(mut self) -> Result<Comparison, HarnessError> {
+        let views = self.dump.nodes().iter().filter_map(|node| Some((node, self.given_root(node)?)));
+        let views: Vec<(&Node, u32)> = views.collect();
         let results = &mut self.results;
         self.follower.finish(&mut |judged, values| results.judge(judged, values))?;
+        views.into_iter().for_each(|(view, root)| results.skip_with_root(view, root));
         let mut all = Vec::with_capacity(self.results.of_node.len());
         for ((node, result), wanted) in self.dump.nodes().iter().zip(self.results.of_node).zip(self.wanted) {
             match result {
@@ -134,15 +137,8 @@ impl<'a> Reseeder<'a> {
 }
 
 impl Results<'_> {
-    /// A view must be what it shows, to the bit, if what it shows could be judged.
-    fn judge_view(&mut self, node: &Node, root: u32, values: Values<'_>) -> Result<(), HarnessError> {
-        let of_root = self.of_node.get(root as usize).and_then(Option::as_ref).map(|result| &result.verdict);
-        if let Some(Verdict::Skipped(reason)) = of_root {
-            let (reason, op) = (reason.clone(), self.dump.root_op(node));
-            let skipped = TensorResult::skipped(node.id(), op, node.ne, reason, Limit::CUMULATIVE);
-            self.of_node[node.id as usize] = Some(skipped);
-            return Ok(());
-        }
+    /// A view must be what it shows, to the bit.
+    fn judge_view(&mut self, node: &Node, values: Values<'_>) -> Result<(), HarnessError> {
         let Some(reference) = self.dump.f32(node)? else { return Ok(()) };
         let differs = |i: usize, x: f32| {
             let own = values.get(i).unwrap_or(f64::NAN);
@@ -165,6 +161,19 @@ impl Results<'_> {
         let actual = leg(error, share, value(values.get(at)));
         let legs = Legs { introduced: error, actual, reference: leg(0.0, 0.0, exact) };
         self.put(node, &reference, values, legs)
+    }
+
+    /// A view of what could not be judged was not judged either. Only known at the end: a view may come before the walk is at
+    /// its root.
+    fn skip_with_root(&mut self, view: &Node, root: u32) {
+        let of_root = self.of_node.get(root as usize).and_then(Option::as_ref).map(|result| &result.verdict);
+        let Some(Verdict::Skipped(reason)) = of_root else { return };
+        let (reason, op) = (reason.clone(), self.dump.root_op(view));
+        if let Some(result) = self.of_node.get_mut(view.id as usize).and_then(Option::as_mut)
+            && result.verdict.is_pass()
+        {
+            *result = TensorResult::skipped(view.id(), op, view.ne, reason, Limit::CUMULATIVE);
+        }
     }
 
     fn judge(&mut self, judged: &Judged<'_>, values: Option<Values<'_>>) -> Result<(), HarnessError> {
