@@ -37,6 +37,15 @@ fn on_files(model: &Path, dump: &Path, options: &[&str]) -> (Outcome, Value) {
     check(&[m, model.as_os_str(), d, dump.as_os_str()], options)
 }
 
+/// The same on `micro-bonsai/nodes-5` with the twin; asserts that it passes.
+fn passing_nodes(options: &[&str]) -> (Outcome, Value) {
+    let twin = twin(MICRO_NODES).path.to_str().unwrap();
+    let options = [&["--twin", twin], options].concat();
+    let checked = on_files(&MICRO_NODES.built().path, &MICRO_NODES.path(), &options);
+    assert_eq!(checked.0.code, Some(0), "{:?}", checked.0);
+    checked
+}
+
 /// The tensors of one dump, each with its name and step.
 fn tensors<'a>(json: &'a Value, dump: &str) -> Vec<&'a Value> {
     let tensors = json["tensors"].as_array().unwrap().iter();
@@ -77,19 +86,14 @@ fn a_quantised_model_passes_in_both() {
 
 #[test]
 fn f64_arithmetic_passes_in_both() {
-    let (outcome, json) = passing("micro-bonsai", &["--arithmetic", "f64", "--mode", "both"]);
+    let (outcome, json) = passing_nodes(&["--arithmetic", "f64", "--mode", "both"]);
     assert!(outcome.stdout.contains("engine cpu f64"), "{outcome:?}");
     assert_neither_departs(&tensors(&json, "nodes-5"), 417);
 }
 
 #[test]
 fn reseeded_alone_judges_operators_and_nothing_carried() {
-    let subject = twin(MICRO_NODES).path.as_os_str();
-    let twin = ["--twin", subject.to_str().unwrap()];
-    let model = &MICRO_NODES.built().path;
-    let (outcome, json) =
-        on_files(model, &MICRO_NODES.path(), &[&["--mode", "reseeded"], &twin[..]].concat());
-    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    let (outcome, json) = passing_nodes(&["--mode", "reseeded"]);
     assert!(!outcome.stdout.contains("noise floor"), "{outcome:?}");
     assert_neither_departs(&tensors(&json, "nodes-5"), 417);
     let l_out = tensor(&json, "l_out-3", 2);
@@ -102,8 +106,8 @@ fn reseeded_alone_judges_operators_and_nothing_carried() {
 #[test]
 fn a_state_that_is_kept_carries_its_error_on_and_passes() {
     let introduced = |json: &Value, step| tensor(json, "new_state-2", step)["introduced"].as_f64().unwrap();
-    let alone = passing("micro-bonsai", &["--mode", "reseeded"]).1;
-    let kept = passing("micro-bonsai", &["--mode", "reseeded", "--keep-state", "recurrent"]).1;
+    let alone = passing_nodes(&["--mode", "reseeded"]).1;
+    let kept = passing_nodes(&["--mode", "reseeded", "--keep-state", "recurrent"]).1;
     // Nothing was kept in front of the first step.
     assert_eq!(introduced(&kept, 0), introduced(&alone, 0));
     for step in [1, 2] {
@@ -118,7 +122,7 @@ fn a_state_that_is_kept_carries_its_error_on_and_passes() {
     }
     for states in ["conv", "kv", "conv,recurrent,kv"] {
         for mode in ["reseeded", "both"] {
-            passing("micro-bonsai", &["--mode", mode, "--keep-state", states]);
+            passing_nodes(&["--mode", mode, "--keep-state", states]);
         }
     }
 }

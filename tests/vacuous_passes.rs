@@ -1,75 +1,26 @@
 //! The wrong passes that were found in other tools, one test each: here they fail.
 //!
 //! The engine under test is ours with its tensors changed on the way out, so that the fault lies on the actual side;
-//! `faulty_dumps.rs` has the reference's side.
+//! `faulty_dumps.rs` has the reference's side, `vacuous_modes.rs` the modes that judge operators alone and `replay`.
 
 mod common;
 
 use common::{
-    Built, Copy, MICRO_NODES, MINI_TOKEN, Reference, bytes, check_files, check_in_process, lockstep,
+    Built, ChangedEngine, Copy, Emitted as Tensor, MICRO_NODES, MINI_TOKEN, Reference, bytes, check_files,
+    check_in_process, lockstep,
 };
 use lockstep::compare::{Limit, Shaped, Summary, TensorResult, Verdict};
 use lockstep::dump::Dump;
-use lockstep::engine::{Conventions, Engine, EngineError, Tap, TapError, Ubatch, cpu::CpuEngine};
+use lockstep::engine::{Conventions, cpu::CpuEngine};
 use lockstep::harness::{Check, HarnessError, check};
 use lockstep::tensor::{TensorId, Values};
-use ndarray::Array2;
-
-/// A tensor on its way out of an engine.
-#[derive(Clone)]
-struct Tensor {
-    id: TensorId,
-    ne: [u64; 4],
-    values: Vec<f32>,
-}
 
 /// What is emitted in place of a tensor.
 type Change<'a> = &'a dyn Fn(Tensor) -> Vec<Tensor>;
 
-/// Our engine, with its tensors changed as they are emitted.
-struct Changed<'a> {
-    engine: CpuEngine<'a, f32>,
-    change: Change<'a>,
-}
-
-impl Engine for Changed<'_> {
-    fn name(&self) -> String {
-        "changed".to_owned()
-    }
-
-    fn step(&mut self, ubatch: &Ubatch, tap: &mut dyn Tap) -> Result<Array2<f32>, EngineError> {
-        self.engine.step(ubatch, &mut ChangedTap { tap, change: self.change })
-    }
-
-    fn reset(&mut self) {
-        self.engine.reset();
-    }
-}
-
-struct ChangedTap<'a> {
-    tap: &'a mut dyn Tap,
-    change: Change<'a>,
-}
-
-impl Tap for ChangedTap<'_> {
-    fn tensor(
-        &mut self,
-        id: &TensorId,
-        ne: [u64; 4],
-        values: Values<'_>,
-    ) -> Result<Option<Vec<f32>>, TapError> {
-        let Values::F32(values) = values else { panic!("the engine computes in f32") };
-        for Tensor { id, ne, values } in (self.change)(Tensor { id: id.clone(), ne, values: values.to_vec() })
-        {
-            self.tap.tensor(&id, ne, Values::F32(&values))?;
-        }
-        Ok(None)
-    }
-}
-
 fn run(built: &Built, dump: &Dump, change: Change<'_>) -> Result<Check, HarnessError> {
-    let engine = CpuEngine::new(&built.model, Conventions::default(), 256)?;
-    check(&mut Changed { engine, change }, &built.sha256, dump, &mut |_, _| {})
+    let engine = CpuEngine::<f32>::new(&built.model, Conventions::default(), 256)?;
+    check(&mut ChangedEngine::new(engine, change), &built.sha256, dump, &mut |_, _| {})
 }
 
 /// The check of a committed dump against a changed engine.

@@ -2,6 +2,7 @@
 //! copies of them with a fault, an engine with a fault, checks that judge each operator alone, the program itself.
 #![allow(dead_code, unreachable_pub, unused_imports)] // no test file uses all of it
 
+mod changed_engine;
 mod dump_copy;
 mod edit;
 mod faulty_engine;
@@ -9,6 +10,7 @@ mod judged;
 mod keep;
 mod program;
 
+pub use changed_engine::{ChangedEngine, Emitted};
 pub use dump_copy::{Copy, Payload, Written, bytes, floats};
 pub use edit::{Edit, fold_key, hparam_key};
 pub use faulty_engine::{Fault, FaultyEngine, Seen};
