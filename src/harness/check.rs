@@ -5,7 +5,9 @@
 //! engine does not emit is missing; a tensor that the graph does not have is extra.
 //!
 //! Cumulative: the engine runs on its own values from token to logits. Reseeded: it goes on with the reference's values after
-//! each tensor, so that every operator is judged alone, against the reference and against the exact result.
+//! each tensor, so that every operator is judged alone, against the reference and against the exact result. What it computes from
+//! a state that it is told to keep is judged as in a cumulative run. A node without a name, which no engine emits, is judged on the
+//! reference's side only, and is among the results if that departs.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
