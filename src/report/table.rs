@@ -114,7 +114,7 @@ fn every_tensor(comparison: &Comparison, width: u16) -> String {
 /// The columns of [`numbers`].
 fn columns(has_legs: bool) -> &'static [&'static str] {
     match has_legs {
-        true => &["cosine", "scaled err", "introduced", "amplified", "vs limit"],
+        true => &["cosine", "scaled err", "introduced", "ampl.", "vs limit"],
         false => &["cosine", "rel L2", "max abs", "vs limit"],
     }
 }
@@ -130,7 +130,7 @@ fn numbers(result: &TensorResult, has_legs: bool) -> Vec<String> {
         let amplified = legs.zip(scaled_error).and_then(|(legs, error)| legs.amplification(error));
         cells.push(scaled_error.map(|error| units(error / U)));
         cells.push(legs.map(|legs| units(legs.introduced_u())));
-        cells.push(amplified.map(|times| format!("{} x", share(times))));
+        cells.push(amplified.map(share));
     } else {
         cells.push(metrics.map(|m| scientific(m.relative_l2, 1)));
         cells.push(metrics.map(|m| scientific(m.max_abs, 1)));
@@ -254,8 +254,8 @@ first difference: attn_output-1 (blk.1, MUL_MAT, step 0): relative L2 0.31, limi
         assert_eq!(
             table,
             [
-                "  tensor  op   layers       cosine  scaled err  introduced  amplified  vs limit  worst at",
-                "  l_out   ADD       1  1 - 2.0e-12      8.00 u      2.00 u        4 x       0.5  blk.0 step 0 [1,1]",
+                "  tensor  op   layers       cosine  scaled err  introduced  ampl.  vs limit  worst at",
+                "  l_out   ADD       1  1 - 2.0e-12      8.00 u      2.00 u      4       0.5  blk.0 step 0 [1,1]",
             ]
         );
     }

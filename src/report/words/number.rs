@@ -49,7 +49,13 @@ pub(crate) fn decimal(value: f64) -> String {
 
 /// An error in units of u = 2^-24.
 pub(crate) fn units(scaled_error: f64) -> String {
-    if scaled_error == 0.0 { "exact".to_owned() } else { format!("{} u", decimal(scaled_error)) }
+    if scaled_error == 0.0 {
+        "exact".to_owned()
+    } else if scaled_error >= 1e4 {
+        format!("{} u", scientific(scaled_error, 1))
+    } else {
+        format!("{} u", decimal(scaled_error))
+    }
 }
 
 /// A cosine by its distance from 1: `1 - 2.1e-09`, `1` if that is zero, `0.0412` if it is far.
