@@ -5,10 +5,16 @@ mod common;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use common::{FaultyEngine, MICRO_NODES, NANO_PROMPT, Outcome, Twin, case_folder, engine, lockstep, twin};
+use common::{
+    Copy, FaultyEngine, MICRO_NODES, NANO_PROMPT, Outcome, Twin, case_folder, engine, lockstep, twin,
+};
 use half::bf16;
 use lockstep::compare::Departs;
-use lockstep::harness::{CheckOptions, Mode, ReferenceModel, StateKind, check_with, measure_floor};
+use lockstep::dump::Dump;
+use lockstep::harness::{
+    CheckOptions, Floor, HarnessError, Mode, ReferenceModel, StateKind, check_with, measure_floor, widen,
+};
+use lockstep::tensor::TensorId;
 use serde_json::Value;
 
 /// Runs `check` on a subject with options; what it said, and its JSON if it could run.
@@ -244,4 +250,26 @@ fn keys_and_values_that_are_not_rounded_depart_where_they_are_used() {
         .collect();
     let names = ["kq-1 (step 0)", "kqv-1 (step 0)", "kq-1 (step 1)", "kqv-1 (step 1)"];
     assert_eq!(departed, names.map(|name| (name.to_owned(), Departs::Actual)));
+}
+
+#[test]
+fn a_further_dump_widens_the_floor_of_what_it_differs_in() {
+    let id = |name: &str| TensorId { step: 0, name: name.to_owned(), occurrence: 0 };
+    let dump = MICRO_NODES.open();
+    let mut copy = Copy::of(MICRO_NODES);
+    copy.change(0, "l_out-1", |values| values.iter_mut().for_each(|value| *value *= 1.001));
+    let other = copy.write();
+    let mut floor = Floor::from([(id("l_out-1"), 1e-6), (id("l_out-2"), 1e-6)]);
+    let shared = widen(&mut floor, &dump, &Dump::open(&other.path).unwrap()).unwrap();
+    assert!(shared > 400, "{shared}");
+    assert!((floor[&id("l_out-1")] / 1e-3 - 1.0).abs() < 1e-3, "{}", floor[&id("l_out-1")]);
+    assert_eq!(floor[&id("l_out-2")], 1e-6);
+
+    let mut copy = Copy::of(MICRO_NODES);
+    copy.manifest.run.ubatches[0].tokens[0] += 1;
+    let other = copy.write();
+    let refused = widen(&mut floor, &dump, &Dump::open(&other.path).unwrap()).unwrap_err();
+    assert!(matches!(refused, HarnessError::OtherRun { .. }), "{refused}");
+    let refused = widen(&mut floor, &dump, &NANO_PROMPT.open()).unwrap_err();
+    assert!(refused.to_string().contains("is of another model than"), "{refused}");
 }

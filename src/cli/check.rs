@@ -305,6 +305,13 @@ fn header(
             check.not_captured
         ));
     }
+    if run.flash_attn {
+        header.push(
+            "note: the reference ran flash attention, which keeps its sums in f16; the engine has no such operator (`llama-dump \
+             --flash-attn off`)"
+                .to_owned(),
+        );
+    }
     let not_judged: Vec<String> =
         check.not_judged.iter().map(|(reason, n)| format!("{n} ({reason})")).collect();
     if !not_judged.is_empty() {

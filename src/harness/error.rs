@@ -56,8 +56,7 @@ pub enum HarnessError {
     },
     /// A dump that is to widen the noise floor is not of the same run.
     #[error(
-        "dump {} has another {what} than {}: a further dump must be of the same run under other settings", other.display(),
-        dump.display()
+        "dump {} {what} {}: a further dump must be of the same run under other settings", other.display(), dump.display()
     )]
     OtherRun {
         /// The dump that is checked.

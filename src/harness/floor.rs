@@ -61,13 +61,13 @@ pub fn widen(floor: &mut Floor, dump: &Dump, other: &Dump) -> Result<u64, Harnes
         |what| HarnessError::OtherRun { dump: dump.path().to_owned(), other: other.path().to_owned(), what };
     let (manifest, theirs) = (dump.manifest(), other.manifest());
     if manifest.model.sha256 != theirs.model.sha256 {
-        return Err(unlike("model"));
+        return Err(unlike("is of another model than"));
     }
     let steps = |manifest: &crate::dump::Manifest| -> Vec<Vec<i32>> {
         manifest.run.ubatches.iter().map(|ubatch| ubatch.tokens.clone()).collect()
     };
     if steps(manifest) != steps(theirs) {
-        return Err(unlike("tokens or schedule"));
+        return Err(unlike("has other tokens or another schedule than"));
     }
     let mut shared = 0;
     for node in dump.nodes().iter().filter(|node| node.is_named() && node.ty == GgmlType::F32) {
@@ -81,7 +81,7 @@ pub fn widen(floor: &mut Floor, dump: &Dump, other: &Dump) -> Result<u64, Harnes
         let widest = floor.entry(id).or_insert(0.0);
         *widest = if distance > *widest { distance } else { *widest };
     }
-    if shared == 0 { Err(unlike("set of tensors")) } else { Ok(shared) }
+    if shared == 0 { Err(unlike("shares no tensor with")) } else { Ok(shared) }
 }
 
 fn is_closed(error: &crate::engine::EngineError) -> bool {
