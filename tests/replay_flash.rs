@@ -4,12 +4,11 @@ mod common;
 
 use std::path::{Path, PathBuf};
 
-use common::{Copy, ModelFile, floats};
+use common::{Copy, ModelFile, floats, synthetic};
 use lockstep::dump::Dump;
 use lockstep::gguf::{Gguf, sha256};
 use lockstep::ops::exact::SumOrder;
 use lockstep::replay::{NodeResult, Outcome, Replay, Rounding, replay};
-use lockstep::synth::{Preset, preset, write_model};
 use lockstep::tensor::GgmlType;
 
 /// The node of flash attention, in both steps of the dump.
@@ -24,22 +23,7 @@ fn golden() -> PathBuf {
 
 /// The model that the dump was made with.
 fn nano() -> ModelFile {
-    let nano = Preset {
-        name: "nano-bonsai",
-        n_layer: 2,
-        full_attention_interval: 2,
-        n_vocab: 256,
-        n_head: 4,
-        n_embd_head: 64,
-        n_rot: 32,
-        rope_sections: [6, 6, 4, 0],
-        ssm_d_state: 8,
-        ssm_dt_rank: 32,
-        ..preset("micro-bonsai").unwrap().clone()
-    };
-    let file = ModelFile::new();
-    write_model(&nano, 1, GgmlType::Q8_0, &file.path, &mut |_, _| {}).unwrap();
-    file
+    synthetic("nano-bonsai", 1, GgmlType::Q8_0)
 }
 
 fn replay_of(dump: &Dump) -> Replay {

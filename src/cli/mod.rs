@@ -7,6 +7,7 @@
 
 mod cache;
 mod check;
+mod header;
 mod inspect;
 mod output;
 mod progress;

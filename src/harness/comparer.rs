@@ -3,7 +3,7 @@
 use super::HarnessError;
 use super::floor::{Floor, RunningFloor};
 use super::follow::Follower;
-use super::reference::reference_of;
+use super::reference::{in_graph_order, reference_of};
 use crate::compare::{Comparison, Limit, LogitsResult, Shaped, TensorResult, scaled_error};
 use crate::dump::Dump;
 use crate::engine::{Tap, TapError};
@@ -91,18 +91,7 @@ impl<'a> Comparer<'a> {
             let (dump, results) = (self.dump, &mut self.results);
             follower.finish(&mut |judged, values| scale(dump, results, judged, values))?;
         }
-        let mut results = Vec::with_capacity(self.results.len());
-        for ((node, result), wanted) in self.dump.nodes().iter().zip(self.results).zip(self.wanted) {
-            match result {
-                Some(result) => results.push(result),
-                None if wanted => {
-                    let op = self.dump.root_op(node);
-                    results.push(TensorResult::missing(node.id(), op, node.ne, Limit::CUMULATIVE));
-                }
-                None => {}
-            }
-        }
-        results.extend(self.extra);
+        let results = in_graph_order(self.dump, self.results, &self.wanted, self.extra);
         Ok(Comparison { results, logits: self.logits })
     }
 }

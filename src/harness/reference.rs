@@ -1,6 +1,7 @@
-//! What the reference had for a tensor.
+//! The reference's side of a check: what it had for a tensor, and its order of tensors.
 
 use super::HarnessError;
+use crate::compare::{Limit, TensorResult};
 use crate::dump::Dump;
 use crate::tensor::{GgmlType, TensorId};
 
@@ -10,4 +11,21 @@ pub(super) fn reference_of(dump: &Dump, id: &TensorId) -> Result<Option<Vec<f32>
         Some(node) => Ok(dump.f32(node)?.map(|values| values.to_vec())),
         None => Ok(None),
     }
+}
+
+/// The results in the order of the dump's graph, a missing one for each tensor that is wanted and has none, then what was too
+/// much.
+pub(super) fn in_graph_order(
+    dump: &Dump,
+    of_node: Vec<Option<TensorResult>>,
+    wanted: &[bool],
+    extra: Vec<TensorResult>,
+) -> Vec<TensorResult> {
+    let mut results = Vec::with_capacity(of_node.len());
+    for ((node, result), &wanted) in dump.nodes().iter().zip(of_node).zip(wanted) {
+        let missing = || TensorResult::missing(node.id(), dump.root_op(node), node.ne, Limit::CUMULATIVE);
+        results.extend(result.or_else(|| wanted.then(missing)));
+    }
+    results.extend(extra);
+    results
 }

@@ -10,7 +10,7 @@ use super::floor::RunningFloor;
 use super::folded::allowed_by_fold;
 use super::follow::Follower;
 use super::kept::{is_carried, reads};
-use super::reference::reference_of;
+use super::reference::{in_graph_order, reference_of};
 use crate::compare::{
     Comparison, Leg, Legs, Limit, LogitsResult, Metrics, Shaped, TensorResult, U, Verdict, scaled_error,
 };
@@ -120,19 +120,8 @@ impl<'a> Reseeder<'a> {
         let results = &mut self.results;
         self.follower.finish(&mut |judged, values| results.judge(judged, values))?;
         views.into_iter().for_each(|(view, root)| results.skip_with_root(view, root));
-        let mut all = Vec::with_capacity(self.results.of_node.len());
-        for ((node, result), wanted) in self.dump.nodes().iter().zip(self.results.of_node).zip(self.wanted) {
-            match result {
-                Some(result) => all.push(result),
-                None if wanted => {
-                    let op = self.dump.root_op(node);
-                    all.push(TensorResult::missing(node.id(), op, node.ne, Limit::CUMULATIVE));
-                }
-                None => {}
-            }
-        }
-        all.extend(self.extra);
-        Ok(Comparison { results: all, logits: self.logits })
+        let results = in_graph_order(self.dump, self.results.of_node, &self.wanted, self.extra);
+        Ok(Comparison { results, logits: self.logits })
     }
 }
 

@@ -27,7 +27,7 @@ pub fn replay_table(replay: &Replay, all: bool) -> String {
     let flips: u64 = replay.results.iter().map(|r| r.flips).sum();
     if flips > 0 {
         lines.push(format!(
-            "  explained: {} elements took the other side of a rounding at a tie (one step of a table or block)",
+            "  explained: {} elements took the other side of a rounding at a tie (one step of a table, block or sum)",
             count(flips)
         ));
     }

@@ -1,0 +1,69 @@
+//! The lines above the table of a check: what was run, against what, and what was left out.
+
+use crate::dump::Dump;
+use crate::engine::{Conventions, Engine};
+use crate::harness::Check;
+use crate::model::{LayerKind, Model};
+use crate::synth::UNFOLDED_FROM;
+
+/// The header of one dump's report.
+pub(super) fn header(
+    name: &str,
+    model: &Model,
+    dump: &Dump,
+    engine: &dyn Engine,
+    conventions: &Conventions,
+    check: &Check,
+) -> Vec<String> {
+    let h = model.hparams();
+    let manifest = dump.manifest();
+    let (producer, run) = (&manifest.producer, &manifest.run);
+    let weights = model.gguf().tensor("blk.0.ffn_up.weight").map_or("", |t| t.info.ty.name());
+    let folded = if model.fold().is_some() { " folded" } else { "" };
+    let twin = if manifest.model.metadata.contains_key(UNFOLDED_FROM) { ", unfolded twin" } else { "" };
+    let threads =
+        if run.n_threads == 1 { "1 thread".to_owned() } else { format!("{} threads", run.n_threads) };
+    let mut header = vec![
+        format!(
+            "{name}   qwen35 {} layers ({} delta, {} attention), {weights}{folded}, engine {}",
+            h.n_layer,
+            h.count(LayerKind::DeltaNet),
+            h.count(LayerKind::Attention),
+            engine.name()
+        ),
+        format!(
+            "reference: {} {} {}{twin}, {} K, {} V, flash attention {}, {threads}; tokens {}",
+            producer.name,
+            producer.commit,
+            producer.backend,
+            run.type_k,
+            run.type_v,
+            if run.flash_attn { "on" } else { "off" },
+            run.schedule.iter().map(ToString::to_string).collect::<Vec<_>>().join(" + "),
+        ),
+    ];
+    let departures = conventions.departures();
+    if !departures.is_empty() {
+        header.push(format!("conventions set by hand: {}", departures.join(", ")));
+    }
+    if check.not_captured > 0 {
+        header.push(format!(
+            "not in this dump, and not counted: {} named tensors that its filters left out",
+            check.not_captured
+        ));
+    }
+    if run.flash_attn {
+        header.push(
+            "note: the reference ran flash attention, which keeps its sums in f16; the engine has no such operator (`llama-dump \
+             --flash-attn off`)"
+                .to_owned(),
+        );
+    }
+    let not_judged: Vec<String> =
+        check.not_judged.iter().map(|(reason, n)| format!("{n} ({reason})")).collect();
+    if !not_judged.is_empty() {
+        header.push(format!("compared, but not judged alone: {}", not_judged.join(", ")));
+    }
+    header.extend(model.notes().iter().map(|note| format!("note: {note}")));
+    header
+}
