@@ -3,7 +3,7 @@
 use super::HarnessError;
 use super::floor::{Floor, RunningFloor};
 use super::follow::Follower;
-use super::reference::{in_graph_order, reference_of};
+use super::reference::{in_graph_order, reference_of, scales};
 use crate::compare::{Comparison, Limit, LogitsResult, Shaped, TensorResult, scaled_error};
 use crate::dump::Dump;
 use crate::engine::{Tap, TapError};
@@ -107,15 +107,7 @@ fn scale(
     let result = results.get_mut(judged.node.id as usize).and_then(Option::as_mut);
     let metrics = result.and_then(|result| result.metrics.as_mut());
     if let (Some(metrics), Some(terms), Some(reference)) = (metrics, judged.terms(), dump.f32(judged.node)?) {
-        // What is only moved, in part or as a whole, has no terms to scale by.
-        let computed: Vec<usize> = (0..terms.len()).filter(|&i| terms[i] != 0.0).collect();
-        if computed.is_empty() {
-            return Ok(());
-        }
-        let pick = |of: &dyn Fn(usize) -> f64| -> Vec<f64> { computed.iter().map(|&i| of(i)).collect() };
-        let reference: Vec<f32> = computed.iter().filter_map(|&i| reference.get(i).copied()).collect();
-        let values = pick(&|i| values.get(i).unwrap_or(f64::NAN));
-        metrics.scaled_error = Some(scaled_error(&reference, Values::F64(&values), &pick(&|i| terms[i]))?);
+        metrics.scaled_error = Some(scaled_error(&reference, values, &scales(terms, &reference))?);
     }
     Ok(())
 }

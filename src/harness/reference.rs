@@ -29,3 +29,19 @@ pub(super) fn in_graph_order(
     results.extend(extra);
     results
 }
+
+/// What errors are scaled by: the terms, and of a value that is only moved, which has none, its own size.
+pub(super) fn scales(terms: &[f64], reference: &[f32]) -> Vec<f64> {
+    let scale = |(&terms, &x): (&f64, &f32)| if terms == 0.0 { f64::from(x).abs() } else { terms };
+    terms.iter().zip(reference).map(scale).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_moved_is_scaled_by_itself() {
+        assert_eq!(scales(&[2.0, 0.0, 0.0], &[9.0, -3.0, 0.0]), [2.0, 3.0, 0.0]);
+    }
+}

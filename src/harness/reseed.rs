@@ -10,7 +10,7 @@ use super::floor::RunningFloor;
 use super::folded::allowed_by_fold;
 use super::follow::Follower;
 use super::kept::{is_carried, reads};
-use super::reference::{in_graph_order, reference_of};
+use super::reference::{in_graph_order, reference_of, scales};
 use crate::compare::{
     Comparison, Leg, Legs, Limit, LogitsResult, Metrics, Shaped, TensorResult, U, Verdict, scaled_error,
 };
@@ -195,7 +195,7 @@ impl Results<'_> {
         let (Some(actual), Some(terms)) = (judged.against(values, &allowed), judged.terms()) else {
             return Ok(());
         };
-        let introduced = scaled_error(&reference, values, terms)?;
+        let introduced = scaled_error(&reference, values, &scales(terms, &reference))?;
         let mut actual = leg(&actual);
         if let Some(share) = self.share_of_carried(node, &reference, values)? {
             actual.share = share;
