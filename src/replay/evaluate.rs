@@ -102,7 +102,10 @@ pub(super) fn evaluate(
         return Err(format!("a source is not in the dump: {}", derived.name));
     }
     let mut nearest: Option<(f64, Evaluated)> = None;
-    for rounding in run.roundings(oracle, &invocation) {
+    let roundings = run.roundings(oracle, &invocation);
+    // Where there is nothing to choose, nothing is judged here.
+    let held = held.filter(|_| roundings.len() > 1);
+    for rounding in roundings {
         let exact = oracle.exact_with(&invocation, rounding).map_err(|error| error.to_string())?;
         let inherited = inherited(oracle, node, sources, rounding, &exact)?;
         let evaluated = Evaluated { exact, rounding, inherited };

@@ -56,13 +56,15 @@ impl<'a> Walk<'a> {
         sha256: &str,
         dump: &'a Dump,
     ) -> Result<Walk<'a>, ReplayError> {
+        dump.verify()?;
         Walk::showing(assumed, gguf, sha256, dump, |root| !dump.has_values(root))
     }
 
     /// The same, with each node that llama.cpp did not name shown by its views, as an engine has only tensors with names.
+    /// The dump must have been verified.
     ///
     /// # Errors
-    /// As [`Walk::new`].
+    /// If the model is another.
     pub fn by_name(gguf: &'a Gguf, sha256: &str, dump: &'a Dump) -> Result<Walk<'a>, ReplayError> {
         Walk::showing(Assumed::Fitting, gguf, sha256, dump, |root| !dump.has_values(root) || !root.is_named())
     }
@@ -83,7 +85,6 @@ impl<'a> Walk<'a> {
                 got: sha256.to_owned(),
             });
         }
-        dump.verify()?;
         let computed: Vec<&Node> =
             dump.nodes().iter().filter(|node| !node.is_pure_view() && !node.ne.contains(&0)).collect();
         Ok(Walk {

@@ -158,7 +158,7 @@ impl Query<'_> {
 }
 
 /// ALiBi's slope of a head, and its roundings: it is a power of a number that is rounded to f32, both by `powf`.
-fn slope(max_bias: f64, head: usize, n_head: usize) -> (f64, f64) {
+pub(super) fn slope(max_bias: f64, head: usize, n_head: usize) -> (f64, f64) {
     if max_bias <= 0.0 {
         return (1.0, 0.0);
     }

@@ -26,11 +26,11 @@ impl Oracle for MulMat {
     }
 
     fn exact(&self, node: &Invocation<'_>) -> Result<Exact, OracleError> {
-        self.exact_with(node, likeliest_on_cpu(weight_type(node.source(0)?).unwrap_or(GgmlType::F32)))
+        self.exact_with(node, likeliest_on_cpu(node.source(0)?.ty().unwrap_or(GgmlType::F32)))
     }
 
     fn roundings(&self, node: &Invocation<'_>, setting: &Setting) -> Vec<Rounding> {
-        let weight = node.source(0).ok().and_then(weight_type);
+        let weight = node.source(0).ok().and_then(Operand::ty);
         weight.map_or(vec![Rounding::None], |weight| possible(weight, node.ne[1], setting))
     }
 
@@ -46,7 +46,7 @@ impl Oracle for MulMat {
             && c2.is_multiple_of(b2)
             && c3.is_multiple_of(b3);
         node.require(fits, "the matrices do not multiply to the result")?;
-        let ty = weight_type(a).ok_or_else(|| node.shape("source 0 holds integers"))?;
+        let ty = a.ty().ok_or_else(|| node.shape("source 0 holds integers"))?;
         let elements = match &a.data {
             Data::Weight(rows) => rows.n_in * rows.n_out,
             Data::Float(values) | Data::Narrow(_, values) => values.len(),
@@ -117,16 +117,6 @@ impl Oracle for MulMat {
             }
         }
         Ok(exact)
-    }
-}
-
-/// The type of the weights that a product takes; none for integers.
-fn weight_type(a: &Operand<'_>) -> Option<GgmlType> {
-    match &a.data {
-        Data::Weight(rows) => Some(rows.ty()),
-        Data::Float(_) => Some(GgmlType::F32),
-        Data::Narrow(ty, _) => Some(*ty),
-        Data::Int(_) => None,
     }
 }
 

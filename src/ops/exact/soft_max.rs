@@ -14,6 +14,7 @@
 //! others moves by the mean of theirs; a sink counts with `d = |sink - max|`. What is subtracted from all alike, max, need not
 //! be exact. The sum is one of positive numbers in f64 over sums of eight (`ggml_vec_soft_max_f32`, vec.cpp).
 
+use super::attention::slope;
 use super::moves::floats;
 use super::{Exact, Invocation, Operand, Oracle, OracleError, indices};
 
@@ -46,7 +47,8 @@ impl Oracle for SoftMax {
             .iter()
             .zip(indices(node.ne))
             .map(|(x, index)| {
-                let (slope, weight) = slope(max_bias, n_head, index[2]);
+                let (slope, roundings) = slope(max_bias, index[2], n_head);
+                let weight = roundings + 1.0; // and that of the product with the mask
                 let scaled = scale * x;
                 let product = if scale == 1.0 { 0.0 } else { scaled.abs() };
                 let Some((operand, values)) = &mask else {
@@ -86,20 +88,6 @@ fn probabilities(row: &[Addend], sink: Option<f64>) -> Vec<(f64, f64)> {
         .chain(sink.map(|sink| weigh(sink, 0.0)))
         .fold((0.0, 0.0), |(sum, moved), (weight, d)| (sum + weight, moved + weight * d));
     weighed.into_iter().map(|(weight, d)| (weight / sum, weight / sum * (1.0 + d + moved / sum))).collect()
-}
-
-/// The slope of a head, and how many roundings it has in the product with the mask.
-fn slope(max_bias: f64, n_head: usize, head: usize) -> (f64, f64) {
-    if max_bias <= 0.0 {
-        return (1.0, 1.0);
-    }
-    let power_of_two = 1usize << n_head.ilog2();
-    let (base, exponent) = if head < power_of_two {
-        (-max_bias / power_of_two as f64, head + 1)
-    } else {
-        (-max_bias / 2.0 / power_of_two as f64, 2 * (head - power_of_two) + 1)
-    };
-    ((base * exponent as f64).exp2(), exponent as f64 + 2.0)
 }
 
 type Source<'a> = Option<(&'a Operand<'a>, Vec<f64>)>;
@@ -155,13 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn slopes_of_heads_beyond_a_power_of_two_lie_between() {
-        // 2^-4, 2^-8 and, from the series of twice as many heads, 2^-2
-        assert_eq!(
-            [0, 1, 2].map(|head| slope(8.0, 3, head)),
-            [(0.0625, 3.0), (2f64.powi(-8), 4.0), (0.25, 3.0)]
-        );
-        assert_eq!(slope(0.0, 3, 2), (1.0, 1.0));
+    fn a_slope_scales_the_mask() {
         let sources = [float([2, 1, 1, 1], &[0.0, 0.0]), float([2, 1, 1, 1], &[0.0, -1.0])];
         let params = [bits(1.0), bits(1.0)]; // one head: 2^-1
         let node = Invocation {
