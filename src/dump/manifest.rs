@@ -44,6 +44,9 @@ pub struct Producer {
     pub libc: String,
     /// The program that wrote the dump, with its version.
     pub dumper: String,
+    /// What was changed in the program's source, if it is not the commit's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub changes: Option<String>,
 }
 
 /// The model that was run.
@@ -64,8 +67,12 @@ pub struct Model {
 pub struct Run {
     /// The evaluations of the graph, one per step.
     pub ubatches: Vec<Ubatch>,
-    /// How many of the given tokens went into each evaluation.
+    /// How many of the given tokens went into each evaluation that was asked for. One that was larger than `n_ubatch`, or
+    /// held sequences of different lengths, is several steps.
     pub schedule: Vec<u32>,
+    /// The schedule as it was given, where it says more than a list of numbers can.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub script: Option<String>,
     /// How many tokens the model generated after those, each evaluated in a step of its own.
     pub generated: u32,
     /// The text the tokens came from, if they came from a text.
@@ -74,6 +81,12 @@ pub struct Run {
     pub n_ctx: u32,
     /// Most sequences at a time.
     pub n_seq_max: u32,
+    /// Whether all sequences share one KV buffer; none if there is one sequence, where it makes no difference.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kv_unified: Option<bool>,
+    /// How many tokens of a sequence can be taken back at a time: the recurrent states that are kept beside the newest.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub n_rs_seq: u32,
     /// Most tokens in one call of decode.
     pub n_batch: u32,
     /// Most tokens in one evaluation of the graph.
@@ -120,6 +133,31 @@ pub struct Ubatch {
     pub seq_ids: Vec<Vec<i32>>,
     /// 1 where logits were asked for.
     pub outputs: Vec<u8>,
+    /// What was done to the memory between the step before and this one, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub before: Vec<MemoryChange>,
+}
+
+/// A change of what the context remembers.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[serde(tag = "op", rename_all = "snake_case")]
+pub enum MemoryChange {
+    /// Everything is forgotten (`llama_memory_clear` without the data: buffers keep what they hold).
+    Clear,
+    /// A sequence forgets its positions from `p0` on (`llama_memory_seq_rm`).
+    SeqRm {
+        /// The sequence.
+        seq_id: i32,
+        /// The first position that is forgotten.
+        p0: i32,
+    },
+    /// A sequence becomes a copy of another (`llama_memory_seq_cp`).
+    SeqCp {
+        /// The sequence that is copied.
+        seq_id_src: i32,
+        /// The sequence that becomes the copy.
+        seq_id_dst: i32,
+    },
 }
 
 /// Whether capturing changed the result: the run was repeated without it and its logits compared.
@@ -282,6 +320,10 @@ impl fmt::Display for Origin {
             Origin::Leaf(id) => write!(f, "leaf {id}"),
         }
     }
+}
+
+fn is_zero(n: &u32) -> bool {
+    *n == 0
 }
 
 /// A type as ggml's name.

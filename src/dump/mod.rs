@@ -32,7 +32,8 @@ mod write;
 
 pub use error::{Defect, DumpError};
 pub use manifest::{
-    Capture, Leaf, LeafKind, Manifest, Model, Node, Origin, Producer, Run, Source, Ubatch, ViewOf,
+    Capture, Leaf, LeafKind, Manifest, MemoryChange, Model, Node, Origin, Producer, Run, Source, Ubatch,
+    ViewOf,
 };
 pub use named::is_named;
 pub use read::Dump;

@@ -76,6 +76,7 @@ pub(crate) fn manifest() -> Manifest {
             compiler: "rustc".into(),
             libc: "none".into(),
             dumper: "test 1".into(),
+            changes: None,
         },
         model: Model {
             file: "m.gguf".into(),
@@ -97,14 +98,18 @@ fn run() -> Run {
         positions: (first..).take(tokens.len()).collect(),
         seq_ids: vec![vec![0]; tokens.len()],
         outputs: vec![1; tokens.len()],
+        before: Vec::new(),
     };
     Run {
         ubatches: vec![ubatch(0, &[1, 2, 3], 0), ubatch(1, &[4], 3)],
         schedule: vec![3, 1],
+        script: None,
         generated: 0,
         prompt: None,
         n_ctx: 8,
         n_seq_max: 1,
+        kv_unified: None,
+        n_rs_seq: 0,
         n_batch: 8,
         n_ubatch: 8,
         n_threads: 1,

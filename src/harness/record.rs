@@ -43,6 +43,7 @@ impl Recorder {
             positions: ubatch.positions.iter().map(|&p| p as i32).collect(),
             seq_ids: vec![vec![0]; ubatch.tokens.len()],
             outputs: ubatch.outputs.iter().map(|&o| o.into()).collect(),
+            before: Vec::new(),
         });
         Ok(logits)
     }
@@ -64,15 +65,19 @@ impl Recorder {
                 compiler: String::new(),
                 libc: String::new(),
                 dumper: concat!("lockstep ", env!("CARGO_PKG_VERSION")).to_owned(),
+                changes: None,
             },
             model,
             run: Run {
                 ubatches: self.ubatches,
                 schedule,
+                script: None,
                 generated,
                 prompt: None,
                 n_ctx,
                 n_seq_max: 1,
+                kv_unified: None,
+                n_rs_seq: 0,
                 n_batch: largest,
                 n_ubatch: largest,
                 n_threads: 0,

@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::*;
+use crate::dump::MemoryChange;
 
 #[test]
 fn rejects_what_is_not_a_json_object() {
@@ -90,4 +91,27 @@ fn tolerates_fields_that_it_does_not_know() {
     let json = serde_json::to_vec(&json).unwrap();
     let (_folder, path) = write(&payloads(), |writer| writer.finish_with(&json).unwrap());
     assert_eq!(open_all(&path).unwrap().manifest(), &manifest());
+}
+
+#[test]
+fn memory_changes_read_and_write_in_their_order() {
+    let change = json!([{"op": "clear"}, {"op": "seq_rm", "seq_id": 0, "p0": 7}, {"op": "seq_cp", "seq_id_src": 0, "seq_id_dst": 1}]);
+    let changes: Vec<MemoryChange> = serde_json::from_value(change.clone()).unwrap();
+    let expected = [
+        MemoryChange::Clear,
+        MemoryChange::SeqRm { seq_id: 0, p0: 7 },
+        MemoryChange::SeqCp { seq_id_src: 0, seq_id_dst: 1 },
+    ];
+    assert_eq!(changes, expected);
+    assert_eq!(serde_json::to_value(&changes).unwrap(), change);
+}
+
+#[test]
+fn what_does_not_apply_is_not_written() {
+    let json = serde_json::to_value(manifest()).unwrap();
+    assert!(json["producer"].get("changes").is_none());
+    assert!(json["run"]["ubatches"][0].get("before").is_none());
+    for field in ["kv_unified", "n_rs_seq", "script"] {
+        assert!(json["run"].get(field).is_none(), "{field}");
+    }
 }
