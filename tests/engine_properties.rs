@@ -281,11 +281,19 @@ mod refusals {
 
     #[test]
     fn a_ubatch_of_unequal_lists_or_none() {
-        let empty = Ubatch { tokens: vec![], positions: vec![], outputs: vec![] };
+        let empty = Ubatch { tokens: vec![], positions: vec![], sequences: vec![], outputs: vec![] };
         leaves_no_trace(&empty, N_CTX, "UbatchSize");
         leaves_no_trace(&Ubatch { tokens: vec![], ..second() }, N_CTX, "UbatchSize");
         leaves_no_trace(&Ubatch { positions: vec![4, 5], ..second() }, N_CTX, "UbatchSize");
+        leaves_no_trace(&Ubatch { sequences: vec![0; 2], ..second() }, N_CTX, "UbatchSize");
         leaves_no_trace(&Ubatch { outputs: vec![true; 4], ..second() }, N_CTX, "UbatchSize");
+    }
+
+    #[test]
+    fn sequences_of_unequal_length_or_torn_apart() {
+        for sequences in [[0, 0, 1], [1, 0, 0], [0, 1, 0]] {
+            leaves_no_trace(&Ubatch { sequences: sequences.to_vec(), ..second() }, N_CTX, "Sequences");
+        }
     }
 
     #[test]
@@ -302,7 +310,7 @@ mod refusals {
         assert_eq!(message(&ubatch(&[512], 0..1)), "token 512 at position 0 is not in the vocabulary of 512");
         assert_eq!(
             message(&ubatch(&[7], 0..1)),
-            "position 0 follows 4 tokens, expected 4: reset the engine to start a new sequence"
+            "position 0 follows 4 tokens of sequence 0, expected 4: reset the engine to start a new sequence"
         );
     }
 }
@@ -448,7 +456,7 @@ mod taps {
         assert_eq!(tap.keep.tensors.last().unwrap().id.to_string(), at, "the engine went on");
         for again in [ubatch(&TOKENS, 4..7), ubatch(&TOKENS, 0..4)] {
             let error = engine.step(&again, &mut NullTap).unwrap_err();
-            assert!(matches!(error, EngineError::Unfinished { n_past: 4 }), "{error:?}");
+            assert!(matches!(error, EngineError::Unfinished { step: 1 }), "{error:?}");
         }
         engine.reset();
         let mut keep = Keep::default();

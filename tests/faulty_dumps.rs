@@ -275,7 +275,7 @@ fn two_sequences_are_refused() {
 #[test]
 fn positions_with_a_gap_are_refused() {
     let outcome = check_changed(|copy| copy.manifest.run.ubatches[2].positions[0] = 7);
-    outcome.assert_refused(&["position 7 follows 4 tokens"]);
+    outcome.assert_refused(&["position 7 follows 4 tokens of sequence 0"]);
 }
 
 // Graphs that are not the engine's.

@@ -11,7 +11,7 @@ use super::output::{require_folder, write};
 use super::subject::{Subject, SubjectArgs, Which};
 use super::{DIFFERENCE, progress};
 use crate::dump::Dump;
-use crate::engine::{ActivationMode, Conventions, Engine, Numerics, cpu::CpuEngine, cpu_kernel};
+use crate::engine::{ActivationMode, Conventions, Engine, Memory, Numerics, cpu::CpuEngine, cpu_kernel};
 use crate::gguf::{Gguf, sha256};
 use crate::harness::{self, Check, CheckOptions, Floor, Mode, ReferenceModel, StateKind};
 use crate::model::Model;
@@ -136,11 +136,13 @@ fn floor(
     model: &Model,
     conventions: Conventions,
     numerics: Numerics,
-    n_ctx: usize,
+    (memory, n_ctx): (Memory, usize),
     dump: &Dump,
 ) -> Result<Floor> {
-    let mut narrow = CpuEngine::<f32>::new(model, conventions, n_ctx)?.with_numerics(numerics)?;
-    let mut wide = CpuEngine::<f64>::new(model, conventions, n_ctx)?.with_numerics(numerics)?;
+    let mut narrow =
+        CpuEngine::<f32>::new(model, conventions, n_ctx)?.with_numerics(numerics)?.with_memory(memory);
+    let mut wide =
+        CpuEngine::<f64>::new(model, conventions, n_ctx)?.with_numerics(numerics)?.with_memory(memory);
     Ok(harness::measure_floor(&mut narrow, &mut wide, dump)?)
 }
 
@@ -176,7 +178,7 @@ pub(super) fn run(args: Args) -> Result<ExitCode> {
         };
         for (name, path) in dumps {
             let dump = Dump::open(&path)?;
-            let n_ctx = dump.manifest().run.n_ctx as usize;
+            let (memory, n_ctx) = harness::memory_of(&dump);
             let mut numerics = harness::numerics(&model_sha256, &dump)?;
             match args.activations {
                 ActivationsChoice::Auto => {}
@@ -186,7 +188,7 @@ pub(super) fn run(args: Args) -> Result<ExitCode> {
                     numerics.activations = ActivationMode::Rounded(kernel);
                 }
             }
-            let mut engine = build(&args, &model, conventions, numerics, n_ctx)?;
+            let mut engine = build(&args, &model, conventions, numerics, (memory, n_ctx))?;
             let reference = match &twin {
                 Some(twin) => Some(ReferenceModel { gguf: &twin.gguf, sha256: &twin.sha256 }),
                 None if dump.manifest().model.sha256 == model_sha256 => {
@@ -200,7 +202,7 @@ pub(super) fn run(args: Args) -> Result<ExitCode> {
                 // Without a kept state nothing is carried.
                 Mode::Reseeded if keep.is_empty() => None,
                 _ => {
-                    let mut floor = floor(&model, conventions, numerics, n_ctx, &dump)?;
+                    let mut floor = floor(&model, conventions, numerics, (memory, n_ctx), &dump)?;
                     for other in &args.floor_dump {
                         harness::widen(&mut floor, &dump, &Dump::open(other)?)?;
                     }
@@ -255,15 +257,17 @@ fn build<'m>(
     model: &'m Model,
     conventions: Conventions,
     numerics: Numerics,
-    n_ctx: usize,
+    (memory, n_ctx): (Memory, usize),
 ) -> Result<Box<dyn Engine + 'm>> {
     let EngineName::Cpu = args.engine;
     Ok(match args.arithmetic {
         Arithmetic::F32 => {
-            Box::new(CpuEngine::<f32>::new(model, conventions, n_ctx)?.with_numerics(numerics)?)
+            let engine = CpuEngine::<f32>::new(model, conventions, n_ctx)?.with_numerics(numerics)?;
+            Box::new(engine.with_memory(memory))
         }
         Arithmetic::F64 => {
-            Box::new(CpuEngine::<f64>::new(model, conventions, n_ctx)?.with_numerics(numerics)?)
+            let engine = CpuEngine::<f64>::new(model, conventions, n_ctx)?.with_numerics(numerics)?;
+            Box::new(engine.with_memory(memory))
         }
     })
 }

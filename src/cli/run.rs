@@ -9,9 +9,9 @@ use clap::Args as ClapArgs;
 use super::check::Arithmetic;
 use super::progress;
 use crate::dump;
-use crate::engine::{Conventions, Engine, NullTap, Ubatch, cpu::CpuEngine};
+use crate::engine::{Conventions, Engine, Memory, NullTap, Ubatch, cpu::CpuEngine};
 use crate::gguf::{Value, sha256};
-use crate::harness::{Continuation, Recorder, ubatches};
+use crate::harness::{Continuation, Recorder, Step, ubatches};
 use crate::model::Model;
 
 #[derive(ClapArgs, Debug)]
@@ -57,7 +57,7 @@ pub(super) fn run(args: Args) -> Result<ExitCode> {
     bar.set_length((prompt.len() + args.generate) as u64);
     let mut step = |ubatch: &Ubatch| -> Result<Vec<(usize, f32)>> {
         let logits = match &mut recorder {
-            Some(recorder) => recorder.step(&mut *engine, ubatch)?,
+            Some(recorder) => recorder.step(&mut *engine, &Step::from(ubatch.clone()))?,
             None => engine.step(ubatch, &mut NullTap)?,
         };
         bar.inc(1);
@@ -84,7 +84,8 @@ pub(super) fn run(args: Args) -> Result<ExitCode> {
     bar.finish_and_clear();
     let name = engine.name();
     if let Some(recorder) = recorder {
-        recorder.finish(&name, dump_model(&model)?, n_ctx as u32, args.generate as u32)?;
+        let memory = (Memory::default(), n_ctx as u32);
+        recorder.finish(&name, dump_model(&model)?, memory, args.generate as u32)?;
     }
     lines.iter().for_each(|line| println!("{line}"));
     let next = best.first().map_or(0, |b| b.0);

@@ -25,23 +25,55 @@ pub enum EngineError {
     },
     /// The positions do not continue the sequence.
     #[error(
-        "position {got} follows {n_past} tokens, expected {n_past}: reset the engine to start a new sequence"
+        "position {got} follows {n_past} tokens of sequence {sequence}, expected {n_past}: reset the engine to start a new sequence"
     )]
     Position {
+        /// The sequence.
+        sequence: i32,
         /// The position that was given.
         got: i64,
-        /// Tokens run so far.
+        /// Tokens of the sequence run so far.
         n_past: usize,
     },
-    /// Tokens, positions and outputs are not equally many, or none.
+    /// Sequences do not stand together in a ubatch, or some have more tokens than others.
     #[error(
-        "a ubatch of {tokens} tokens, {positions} positions and {outputs} outputs; expected as many of each, at least one"
+        "sequences {got:?} in one ubatch: the tokens of a sequence stand together, and each sequence has as many; run the rest in          a ubatch of its own"
+    )]
+    Sequences {
+        /// The sequence of each token.
+        got: Vec<i32>,
+    },
+    /// A recurrent state cannot be taken back as far as that.
+    #[error(
+        "sequence {sequence} cannot be taken back by {tokens} token(s): {kept} earlier state(s) are kept (n_rs_seq = {n_rs_seq}); keep more, or          forget the sequence and run it again"
+    )]
+    Rollback {
+        /// The sequence.
+        sequence: i32,
+        /// By how many tokens.
+        tokens: usize,
+        /// Earlier states that there are.
+        kept: usize,
+        /// Earlier states that are kept at most.
+        n_rs_seq: usize,
+    },
+    /// A snapshot was taken of another model.
+    #[error("the snapshot does not belong to this model: {what}")]
+    OtherSnapshot {
+        /// What differs.
+        what: String,
+    },
+    /// Tokens, positions, sequences and outputs are not equally many, or none.
+    #[error(
+        "a ubatch of {tokens} tokens, {positions} positions, {sequences} sequences and {outputs} outputs; expected as many of each, at          least one"
     )]
     UbatchSize {
         /// Number of tokens.
         tokens: usize,
         /// Number of positions.
         positions: usize,
+        /// Number of sequence ids.
+        sequences: usize,
         /// Number of output flags.
         outputs: usize,
     },
@@ -54,10 +86,12 @@ pub enum EngineError {
         n_ctx: usize,
     },
     /// An earlier step failed on its way through the layers, so that the state belongs to no sequence.
-    #[error("the step behind {n_past} tokens failed halfway: reset the engine and run the sequence again")]
+    #[error(
+        "step {step} failed halfway: reset the engine and run the sequences again, or restore a snapshot"
+    )]
     Unfinished {
-        /// Tokens run before the step that failed.
-        n_past: usize,
+        /// The step that failed.
+        step: u32,
     },
     /// A folded weight was not multiplied through its transform in a whole forward pass.
     #[error("weight `{name}` is folded but was not reached through its transform")]

@@ -10,15 +10,15 @@
 //! reference's side only, and is among the results if that departs.
 
 use std::collections::{BTreeMap, HashMap};
-use std::path::Path;
 
 use super::comparer::Comparer;
 use super::floor::{self, Floor};
 use super::reseed::Reseeder;
+use super::steps::steps_of;
 use super::{HarnessError, StateKind};
 use crate::compare::{Comparison, TensorResult, Verdict};
 use crate::dump::{Dump, Node};
-use crate::engine::{ActivationMode, Engine, Numerics, Ubatch, cpu_kernel};
+use crate::engine::{ActivationMode, Engine, Numerics, cpu_kernel};
 use crate::gguf::Gguf;
 use crate::model::Model;
 use crate::replay::Walk;
@@ -105,7 +105,7 @@ pub fn check_with(
     }
     // A dump that is damaged anywhere proves nothing, even if the damage lies in what is not compared.
     dump.verify()?;
-    let ubatches = ubatches_of(dump)?;
+    let steps = steps_of(dump)?;
     let wanted: Vec<bool> =
         dump.nodes().iter().map(|node| is_compared(node) && dump.has_values(node)).collect();
     let expected = wanted.iter().filter(|&&wanted| wanted).count() as u64;
@@ -127,8 +127,8 @@ pub fn check_with(
             None => None,
         };
         let mut comparer = Comparer::new(dump, wanted.clone(), options.floor, walk, &mut count);
-        for ubatch in &ubatches {
-            engine.step(ubatch, &mut comparer)?;
+        for step in &steps {
+            step.run(engine, &mut comparer)?;
         }
         cumulative = Some(comparer.finish()?);
     }
@@ -142,8 +142,8 @@ pub fn check_with(
             };
             engine.reset();
             let mut reseeder = Reseeder::new(dump, wanted, walk, options, &mut count);
-            for ubatch in &ubatches {
-                engine.step(ubatch, &mut reseeder)?;
+            for step in &steps {
+                step.run(engine, &mut reseeder)?;
             }
             let reseeded = reseeder.finish()?;
             for result in &reseeded.results {
@@ -171,7 +171,7 @@ pub fn measure_floor(
     wide: &mut (dyn Engine + Send),
     dump: &Dump,
 ) -> Result<Floor, HarnessError> {
-    floor::measure(narrow, wide, &ubatches_of(dump)?, dump)
+    floor::measure(narrow, wide, &steps_of(dump)?, Some(dump))
 }
 
 /// Puts what the reseeded run says of each operator beside the cumulative result of the same tensor. What fails in that run alone
@@ -232,25 +232,6 @@ fn check_model(model_sha256: &str, dump: &Dump) -> Result<(), HarnessError> {
         unfolded_from: unfolded_from.cloned(),
         model_sha256: model_sha256.to_owned(),
     })
-}
-
-fn ubatches_of(dump: &Dump) -> Result<Vec<Ubatch>, HarnessError> {
-    let path = || Path::to_owned(dump.path());
-    let mut ubatches = Vec::new();
-    for ubatch in &dump.manifest().run.ubatches {
-        if let Some(got) = ubatch.seq_ids.iter().find(|ids| **ids != [0]) {
-            return Err(HarnessError::Sequences { dump: path(), step: ubatch.step, got: got.clone() });
-        }
-        let token = |&token: &i32| {
-            u32::try_from(token).map_err(|_| HarnessError::TokenId { dump: path(), step: ubatch.step, token })
-        };
-        ubatches.push(Ubatch {
-            tokens: ubatch.tokens.iter().map(token).collect::<Result<_, _>>()?,
-            positions: ubatch.positions.iter().map(|&p| p.into()).collect(),
-            outputs: ubatch.outputs.iter().map(|&o| o != 0).collect(),
-        });
-    }
-    Ok(ubatches)
 }
 
 fn is_compared(node: &Node) -> bool {

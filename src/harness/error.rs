@@ -157,8 +157,8 @@ pub enum HarnessError {
         /// The token id.
         token: i32,
     },
-    /// The run holds more than one sequence.
-    #[error("dump {}: step {step} has tokens of sequences {got:?}; the engine runs one sequence, 0", dump.display())]
+    /// A token is in several sequences at once, or in none.
+    #[error("dump {}: step {step} has a token in the sequences {got:?}; the engine takes tokens of one sequence each", dump.display())]
     Sequences {
         /// The dump.
         dump: PathBuf,

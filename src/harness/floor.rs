@@ -6,10 +6,11 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use thiserror::Error;
 
 use super::HarnessError;
+use super::Step;
 use super::reference::reference_of;
 use crate::compare::Metrics;
 use crate::dump::Dump;
-use crate::engine::{Engine, Tap, TapError, Ubatch};
+use crate::engine::{Engine, Tap, TapError};
 use crate::tensor::{GgmlType, TensorId, Values};
 
 /// Per tensor, the relative L2 of an f32 run from an f64 run of the same tokens.
@@ -18,24 +19,24 @@ pub type Floor = HashMap<TensorId, f64>;
 /// Tensors that may wait between the two engines.
 const WAITING: usize = 4;
 
-/// Runs both engines over `ubatches` side by side. Where they round on purpose, both round as the reference of `dump` did.
+/// Takes both engines through `steps` side by side. Where they round on purpose, both round as the reference of `dump` did.
 ///
 /// # Errors
 /// If an engine cannot run, or they do not give the same tensors.
 pub(super) fn measure(
     narrow: &mut dyn Engine,
     wide: &mut (dyn Engine + Send),
-    ubatches: &[Ubatch],
-    dump: &Dump,
+    steps: &[Step],
+    dump: Option<&Dump>,
 ) -> Result<Floor, HarnessError> {
     let (sender, receiver) = sync_channel(WAITING);
     let mut taker = Taker { receiver, floor: Floor::new(), dump };
     std::thread::scope(|scope| {
         let giver = scope.spawn(move || {
             let mut giver = Giver { sender, dump };
-            ubatches.iter().try_for_each(|ubatch| wide.step(ubatch, &mut giver).map(drop))
+            steps.iter().try_for_each(|step| step.run(wide, &mut giver).map(drop))
         });
-        let taken = ubatches.iter().try_for_each(|ubatch| narrow.step(ubatch, &mut taker).map(drop));
+        let taken = steps.iter().try_for_each(|step| step.run(narrow, &mut taker).map(drop));
         let Taker { receiver, floor, .. } = taker;
         drop(receiver); // so that the other side cannot wait for ever
         let given = giver.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
@@ -102,13 +103,13 @@ struct OtherTensor {
 
 struct Giver<'a> {
     sender: SyncSender<(TensorId, Vec<f64>)>,
-    dump: &'a Dump,
+    dump: Option<&'a Dump>,
 }
 
 struct Taker<'a> {
     receiver: Receiver<(TensorId, Vec<f64>)>,
     floor: Floor,
-    dump: &'a Dump,
+    dump: Option<&'a Dump>,
 }
 
 impl Tap for Giver<'_> {
@@ -127,7 +128,7 @@ impl Tap for Giver<'_> {
     }
 
     fn rounds_like(&mut self, id: &TensorId) -> Result<Option<Vec<f32>>, TapError> {
-        Ok(reference_of(self.dump, id)?)
+        Ok(self.dump.map_or(Ok(None), |dump| reference_of(dump, id))?)
     }
 }
 
@@ -152,7 +153,7 @@ impl Tap for Taker<'_> {
     }
 
     fn rounds_like(&mut self, id: &TensorId) -> Result<Option<Vec<f32>>, TapError> {
-        Ok(reference_of(self.dump, id)?)
+        Ok(self.dump.map_or(Ok(None), |dump| reference_of(dump, id))?)
     }
 }
 

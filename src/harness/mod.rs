@@ -13,6 +13,7 @@ mod record;
 mod reference;
 mod reseed;
 mod schedule;
+mod steps;
 
 pub use case::{Case, CaseDump};
 pub use check::{
@@ -24,3 +25,4 @@ pub use kept::StateKind;
 pub use recipe::ModelRecipe;
 pub use record::Recorder;
 pub use schedule::{Continuation, ubatches};
+pub use steps::{Step, memory_of, steps_of};

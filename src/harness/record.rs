@@ -3,11 +3,13 @@
 //! The dump holds every tensor that the engine emits, under llama.cpp's names. An engine knows no graph: each node has
 //! the operator `NONE` and no sources.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
-use super::HarnessError;
+use super::steps::memory_change;
+use super::{HarnessError, Step};
 use crate::dump::{Capture, DumpWriter, Manifest, Model, Node, Producer, Run, Ubatch as DumpUbatch, runs};
-use crate::engine::{Engine, Tap, TapError, Ubatch};
+use crate::engine::{Engine, Memory, Tap, TapError};
 use crate::tensor::{GgmlType, Layout, TensorId, Values};
 
 /// A tap that writes what it is given.
@@ -27,23 +29,24 @@ impl Recorder {
         Ok(Recorder { writer, nodes: Vec::new(), ubatches: Vec::new() })
     }
 
-    /// Runs one ubatch and records it; returns its logits.
+    /// Takes one step and records it; returns its logits.
     ///
     /// # Errors
     /// If the engine cannot run or the file cannot be written.
     pub fn step(
         &mut self,
         engine: &mut dyn Engine,
-        ubatch: &Ubatch,
+        step: &Step,
     ) -> Result<ndarray::Array2<f32>, HarnessError> {
-        let logits = engine.step(ubatch, self)?;
+        let logits = step.run(engine, self)?;
+        let ubatch = &step.ubatch;
         self.ubatches.push(DumpUbatch {
             step: self.ubatches.len() as u32,
             tokens: ubatch.tokens.iter().map(|&t| t as i32).collect(),
             positions: ubatch.positions.iter().map(|&p| p as i32).collect(),
-            seq_ids: vec![vec![0]; ubatch.tokens.len()],
+            seq_ids: ubatch.sequences.iter().map(|&sequence| vec![sequence]).collect(),
             outputs: ubatch.outputs.iter().map(|&o| o.into()).collect(),
-            before: Vec::new(),
+            before: step.before.iter().copied().map(memory_change).collect(),
         });
         Ok(logits)
     }
@@ -52,7 +55,17 @@ impl Recorder {
     ///
     /// # Errors
     /// If it cannot be written.
-    pub fn finish(self, engine: &str, model: Model, n_ctx: u32, generated: u32) -> Result<(), HarnessError> {
+    pub fn finish(
+        self,
+        engine: &str,
+        model: Model,
+        (memory, n_ctx): (Memory, u32),
+        generated: u32,
+    ) -> Result<(), HarnessError> {
+        let sequences: BTreeSet<i32> =
+            self.ubatches.iter().flat_map(|ubatch| ubatch.seq_ids.iter().flatten().copied()).collect();
+        let n_seq_max = sequences.last().map_or(1, |&last| last.unsigned_abs() + 1);
+        let n_streams = if memory.kv_unified { 1 } else { n_seq_max };
         let schedule: Vec<u32> = self.ubatches.iter().map(|u| u.tokens.len() as u32).collect();
         let largest = schedule.iter().copied().max().unwrap_or(0);
         let manifest = Manifest {
@@ -74,10 +87,10 @@ impl Recorder {
                 script: None,
                 generated,
                 prompt: None,
-                n_ctx,
-                n_seq_max: 1,
-                kv_unified: None,
-                n_rs_seq: 0,
+                n_ctx: n_ctx * n_streams,
+                n_seq_max,
+                kv_unified: (n_seq_max > 1).then_some(memory.kv_unified),
+                n_rs_seq: memory.n_rs_seq as u32,
                 n_batch: largest,
                 n_ubatch: largest,
                 n_threads: 0,

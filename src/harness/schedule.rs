@@ -21,6 +21,7 @@ pub fn ubatches(tokens: &[u32], schedule: &[usize]) -> Result<Vec<Ubatch>, Harne
             Ubatch {
                 tokens: tokens[range.clone()].to_vec(),
                 positions: range.clone().map(|p| p as i64).collect(),
+                sequences: vec![0; n],
                 outputs: range.clone().map(|p| p + 1 == range.end).collect(),
             }
         })
@@ -37,7 +38,12 @@ pub struct Continuation {
 
 impl From<Continuation> for Ubatch {
     fn from(next: Continuation) -> Ubatch {
-        Ubatch { tokens: vec![next.token], positions: vec![next.position as i64], outputs: vec![true] }
+        Ubatch {
+            tokens: vec![next.token],
+            positions: vec![next.position as i64],
+            sequences: vec![0],
+            outputs: vec![true],
+        }
     }
 }
 
@@ -48,8 +54,14 @@ mod tests {
     #[test]
     fn each_ubatch_wants_its_last_token() {
         let cut = ubatches(&[7, 8, 9], &[2, 1]).unwrap();
-        assert_eq!(cut[0], Ubatch { tokens: vec![7, 8], positions: vec![0, 1], outputs: vec![false, true] });
-        assert_eq!(cut[1], Ubatch { tokens: vec![9], positions: vec![2], outputs: vec![true] });
+        let expected = |tokens: &[u32], positions: &[i64], outputs: &[bool]| Ubatch {
+            tokens: tokens.to_vec(),
+            positions: positions.to_vec(),
+            sequences: vec![0; tokens.len()],
+            outputs: outputs.to_vec(),
+        };
+        assert_eq!(cut[0], expected(&[7, 8], &[0, 1], &[false, true]));
+        assert_eq!(cut[1], expected(&[9], &[2], &[true]));
         assert!(matches!(ubatches(&[7, 8], &[1]), Err(HarnessError::Schedule { scheduled: 1, tokens: 2 })));
         assert!(ubatches(&[7], &[1, 0]).is_err());
     }

@@ -1,6 +1,6 @@
 //! An engine whose tensors are changed, dropped or multiplied on their way out.
 
-use lockstep::engine::{Engine, EngineError, Tap, TapError, Ubatch};
+use lockstep::engine::{Engine, EngineError, Snapshot, StateChange, Tap, TapError, Ubatch};
 use lockstep::tensor::{TensorId, Values};
 use ndarray::Array2;
 
@@ -31,6 +31,18 @@ impl<E: Engine, F: FnMut(Emitted) -> Vec<Emitted>> Engine for ChangedEngine<E, F
 
     fn step(&mut self, ubatch: &Ubatch, tap: &mut dyn Tap) -> Result<Array2<f32>, EngineError> {
         self.engine.step(ubatch, &mut ChangedTap { tap, change: &mut self.change })
+    }
+
+    fn change(&mut self, change: StateChange) -> Result<(), EngineError> {
+        self.engine.change(change)
+    }
+
+    fn snapshot(&self) -> Result<Snapshot, EngineError> {
+        self.engine.snapshot()
+    }
+
+    fn restore(&mut self, snapshot: &Snapshot) -> Result<(), EngineError> {
+        self.engine.restore(snapshot)
     }
 
     fn reset(&mut self) {

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use lockstep::engine::{Engine, EngineError, Tap, TapError, Ubatch};
+use lockstep::engine::{Engine, EngineError, Snapshot, StateChange, Tap, TapError, Ubatch};
 use lockstep::tensor::{TensorId, Values};
 use ndarray::Array2;
 
@@ -34,6 +34,18 @@ impl<E: Engine> Engine for FaultyEngine<E> {
     fn step(&mut self, ubatch: &Ubatch, tap: &mut dyn Tap) -> Result<Array2<f32>, EngineError> {
         let mut tap = FaultyTap { tap, name: self.name, fault: self.fault, seen: &mut self.seen };
         self.engine.step(ubatch, &mut tap)
+    }
+
+    fn change(&mut self, change: StateChange) -> Result<(), EngineError> {
+        self.engine.change(change)
+    }
+
+    fn snapshot(&self) -> Result<Snapshot, EngineError> {
+        self.engine.snapshot()
+    }
+
+    fn restore(&mut self, snapshot: &Snapshot) -> Result<(), EngineError> {
+        self.engine.restore(snapshot)
     }
 
     fn reset(&mut self) {

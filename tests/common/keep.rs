@@ -51,6 +51,7 @@ pub fn ubatch(tokens: &[u32], range: Range<usize>) -> Ubatch {
     Ubatch {
         tokens: tokens[range.clone()].to_vec(),
         positions: range.clone().map(|p| p as i64).collect(),
+        sequences: vec![0; range.len()],
         outputs: vec![true; range.len()],
     }
 }

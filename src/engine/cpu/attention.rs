@@ -5,14 +5,17 @@
 //! q, k <- rope(rms_norm(.) w);  p = softmax(scale q k^T), causal;  o = p v
 //! out = Wo (o * sigmoid(gate))
 //! ```
-//! Shapes: q `[n_tokens, n_head, head_dim]`, k and v `[n_tokens, n_head_kv, head_dim]`, kq `[n_head, n_tokens, n_kv]`.
+//! Shapes: q `[n_tokens, n_head, head_dim]`, k and v `[n_tokens, n_head_kv, head_dim]`, kq `[n_streams,
+//! n_head, n_tokens of a stream, n_kv]`.
 //! Mirrors `build_layer_attn` (models/qwen35.cpp) and `build_attn_mha` without flash attention (llama-graph.cpp).
 
-use ndarray::{Array2, Array3, Axis, s};
+use std::collections::BTreeMap;
+
+use ndarray::{Array2, Array3, Array4, Axis, s};
 use rayon::prelude::*;
 
 use super::Context;
-use super::state::KvCache;
+use super::state::{KvCache, Placement};
 use crate::engine::numerics::round_to;
 use crate::engine::{
     Activation, Conventions, EngineError, HeadMap, HeadScale, Numerics, QGateSplit, QkNorm, RopeBase,
@@ -24,13 +27,13 @@ use crate::ops::{Real, Rope, dot, sigmoid, silu, soft_max_row};
 /// The base that `rope_base = 10000` stands for.
 const OTHER_ROPE_BASE: f64 = 10_000.0;
 
-/// Runs layer `il` on its normalised input `[n_tokens, n_embd]`; appends to the cache behind `n_past` tokens.
+/// Runs layer `il` on its normalised input `[n_tokens, n_embd]`; puts keys and values into the caches of their streams.
 pub(super) fn run<T: Real>(
     context: &mut Context<'_, '_, '_>,
     il: usize,
     input: Array2<T>,
-    cache: &mut KvCache<T>,
-    n_past: usize,
+    caches: &mut BTreeMap<i32, KvCache<T>>,
+    placement: &Placement,
     positions: &[i64],
 ) -> Result<Array2<T>, EngineError> {
     let layer = Some(il);
@@ -62,16 +65,21 @@ pub(super) fn run<T: Real>(
     let q_like = context.rounds_like_in(type_k)?;
     let k = normed_and_rotated(context, il, "Kcur", &weight("attn_k_norm"), k, positions)?;
     let k_like = context.rounds_like_in(type_k)?;
-    let k = k.into_shape_with_order((n_tokens, n_head_kv * head_dim)).expect("packed");
-    for (rows, mut new, ty, like) in [(&mut cache.k, k, type_k, &k_like), (&mut cache.v, v, type_v, &v_like)]
-    {
-        round_to(ty, new.as_slice_mut().expect("packed"), like.as_deref());
-        rows.slice_mut(s![n_past..n_past + n_tokens, ..]).assign(&new);
+    let mut k = k.into_shape_with_order((n_tokens, n_head_kv * head_dim)).expect("packed");
+    let mut v = v;
+    round_to(type_k, k.as_slice_mut().expect("packed"), k_like.as_deref());
+    round_to(type_v, v.as_slice_mut().expect("packed"), v_like.as_deref());
+    let cells =
+        placement.streams.iter().flat_map(|placed| placed.cells.iter().map(|&at| (placed.stream, at)));
+    for (t, (stream, cell)) in cells.enumerate() {
+        let cache = caches.get_mut(&stream).expect("made when the tokens were placed");
+        cache.k.row_mut(cell).assign(&k.row(t));
+        cache.v.row_mut(cell).assign(&v.row(t));
     }
     // A product with keys rounds its other factor to their type.
     round_to(type_k, q.as_slice_mut().expect("packed"), q_like.as_deref());
 
-    let attended = attend(context, il, &q, cache, n_past)?;
+    let attended = attend(context, il, &q, caches, placement)?;
     let gate = context.emitter.emit("gate_reshaped", layer, gate)?;
     let activated = gate.mapv(match context.conventions.attn_gate {
         Activation::Sigmoid => sigmoid,
@@ -151,16 +159,16 @@ fn rope(hparams: &Hparams, conventions: &Conventions) -> Rope {
     }
 }
 
-/// Scores, softmax and weighted values over all cells: `[n_tokens, n_head head_dim]`.
+/// Scores, softmax and weighted values over all cells of each stream: `[n_tokens, n_head head_dim]`.
 fn attend<T: Real>(
     context: &mut Context<'_, '_, '_>,
     il: usize,
     q: &Array3<T>,
-    cache: &KvCache<T>,
-    n_past: usize,
+    caches: &BTreeMap<i32, KvCache<T>>,
+    placement: &Placement,
 ) -> Result<Array2<T>, EngineError> {
     let (n_tokens, n_head, head_dim) = q.dim();
-    let n_head_kv = cache.k.ncols() / head_dim;
+    let n_head_kv = context.hparams().n_head_kv;
     let kv_head = |head: usize| match context.conventions.attn_head_map {
         HeadMap::Blocked => head / (n_head / n_head_kv),
         HeadMap::Interleaved => head % n_head_kv,
@@ -169,38 +177,53 @@ fn attend<T: Real>(
         Some(scale) => f64::from(scale),
         None => head_scale(context.conventions.attn_scale, head_dim),
     };
-    let n_kv = cache.k.nrows();
+    let streams = &placement.streams;
+    let per_stream = n_tokens / streams.len();
+    let cache = |stream: usize| &caches[&streams[stream].stream];
 
-    let mut kq = Array3::from_elem((n_head, n_tokens, n_kv), T::ZERO);
-    kq.axis_iter_mut(Axis(0)).into_par_iter().enumerate().for_each(|(head, mut scores)| {
-        for ((t, cell), score) in scores.indexed_iter_mut() {
-            let query = q.slice(s![t, head, ..]);
-            *score =
-                dot(query.to_slice().expect("packed"), head_row(&cache.k, cell, kv_head(head), head_dim));
-        }
-    });
+    let mut kq = Array4::from_elem((streams.len(), n_head, per_stream, placement.n_kv), T::ZERO);
+    for (stream, mut kq) in kq.axis_iter_mut(Axis(0)).enumerate() {
+        let keys = &cache(stream).k;
+        kq.axis_iter_mut(Axis(0)).into_par_iter().enumerate().for_each(|(head, mut scores)| {
+            for ((t, cell), score) in scores.indexed_iter_mut() {
+                let query = q.slice(s![stream * per_stream + t, head, ..]);
+                let query = query.to_slice().expect("packed");
+                *score = dot(query, head_row(keys, cell, kv_head(head), head_dim));
+            }
+        });
+    }
     let mut kq = context.emitter.emit("kq", Some(il), kq)?;
-    kq.axis_iter_mut(Axis(0)).into_par_iter().for_each(|mut scores| {
-        for (t, row) in scores.outer_iter_mut().enumerate() {
-            soft_max_row(row.into_slice().expect("packed"), T::from_f64(scale), |cell| cell <= n_past + t);
+    for (placed, mut kq) in streams.iter().zip(kq.axis_iter_mut(Axis(0))) {
+        let mut visible = Array2::from_elem((per_stream, placement.n_kv), false);
+        for (mut row, seen) in visible.outer_iter_mut().zip(&placed.seen) {
+            seen.iter().for_each(|&cell| row[cell] = true);
         }
-    });
+        kq.axis_iter_mut(Axis(0)).into_par_iter().for_each(|mut scores| {
+            for (t, row) in scores.outer_iter_mut().enumerate() {
+                let row = row.into_slice().expect("packed");
+                soft_max_row(row, T::from_f64(scale), |cell| visible[[t, cell]]);
+            }
+        });
+    }
     let mut probabilities = context.emitter.emit("kq_soft_max", Some(il), kq)?;
     let type_v = context.numerics.type_v;
     let like = context.rounds_like_in(type_v)?;
     round_to(type_v, probabilities.as_slice_mut().expect("packed"), like.as_deref());
-    let mut kqv = Array3::from_elem((n_head, n_tokens, head_dim), T::ZERO);
-    kqv.axis_iter_mut(Axis(0)).into_par_iter().enumerate().for_each(|(head, mut out)| {
-        for (t, mut row) in out.outer_iter_mut().enumerate() {
-            for cell in 0..=n_past + t {
-                let p = probabilities[[head, t, cell]];
-                let value = head_row(&cache.v, cell, kv_head(head), head_dim);
-                row.iter_mut().zip(value).for_each(|(sum, &v)| *sum += p * v);
+    let mut kqv = Array4::from_elem((streams.len(), n_head, per_stream, head_dim), T::ZERO);
+    for (stream, mut kqv) in kqv.axis_iter_mut(Axis(0)).enumerate() {
+        let values = &cache(stream).v;
+        kqv.axis_iter_mut(Axis(0)).into_par_iter().enumerate().for_each(|(head, mut out)| {
+            for (t, mut row) in out.outer_iter_mut().enumerate() {
+                for &cell in &streams[stream].seen[t] {
+                    let p = probabilities[[stream, head, t, cell]];
+                    let value = head_row(values, cell, kv_head(head), head_dim);
+                    row.iter_mut().zip(value).for_each(|(sum, &v)| *sum += p * v);
+                }
             }
-        }
-    });
+        });
+    }
     let kqv = context.emitter.emit("kqv", Some(il), kqv)?;
-    let merged = kqv.permuted_axes([1, 0, 2]).as_standard_layout().into_owned();
+    let merged = kqv.permuted_axes([0, 2, 1, 3]).as_standard_layout().into_owned();
     let merged = merged.into_shape_with_order((n_tokens, n_head * head_dim)).expect("packed");
     context.emitter.emit("attn_pregate", Some(il), merged)
 }

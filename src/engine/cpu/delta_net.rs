@@ -6,59 +6,84 @@
 //! o, S = gated_delta_net(q, k, v, gate, beta, S)
 //! out = Wo (rms_norm(o) w * silu(z))
 //! ```
+//! Each sequence of a ubatch has its own columns and states; the tensors hold all of them side by side, as llama.cpp's do.
 //! Mirrors `build_layer_attn_linear` (models/qwen35.cpp), `build_conv_state` and `build_recurrent_attn`
 //! (models/delta-net-base.cpp).
 
-use ndarray::{Array2, Array3, ArrayView2, Axis, concatenate, s};
+use std::collections::BTreeMap;
+
+use ndarray::{Array2, Array3, Array4, ArrayView2, ArrayView3, Axis, concatenate, s};
 
 use super::attention::head_scale;
-use super::state::DeltaNetState;
+use super::state::{DeltaNetState, History, apart, side_by_side};
 use super::{Context, scale_rows};
 use crate::engine::{
-    Activation, ConvWindow, Conventions, DecayForm, EngineError, Gates, HeadMap, NormScope, QkL2Norm,
-    QkvOrder, SsmNormEps, SsmNormGate, StateLayout,
+    Activation, ConvWindow, DecayForm, EngineError, Gates, HeadMap, NormScope, QkL2Norm, QkvOrder,
+    SsmNormEps, SsmNormGate, StateLayout,
 };
 use crate::ops::{DeltaGates, Real, gated_delta_net, l2_norm, rms_norm, sigmoid, silu, softplus, ssm_conv};
 
-/// Runs layer `il` on its normalised input `[n_tokens, n_embd]`; moves its state on.
+/// Runs layer `il` on its normalised input `[n_tokens, n_embd]`; moves the states of the ubatch's sequences on.
 pub(super) fn run<T: Real>(
     context: &mut Context<'_, '_, '_>,
     il: usize,
     input: Array2<T>,
-    state: &mut DeltaNetState<T>,
+    states: &mut BTreeMap<i32, DeltaNetState<T>>,
+    sequences: &[i32],
 ) -> Result<Array2<T>, EngineError> {
     let layer = Some(il);
+    // If the tap fails on the way, the engine refuses until it is reset: what is taken out here need not come back.
+    let zero = || DeltaNetState::zero(context.hparams());
+    let taken = sequences.iter().map(|sequence| states.remove(sequence).unwrap_or_else(zero));
+    let (mut conv, mut s): (Vec<_>, Vec<_>) = taken.map(|state| (state.conv, state.s)).unzip();
     let names =
         ["attn_qkv", "attn_gate", "ssm_alpha", "ssm_beta"].map(|name| format!("blk.{il}.{name}.weight"));
     let like = context.rounds_like()?;
     let [qkv, z, alpha, beta] =
         context.projector.mul_mats(names.each_ref().map(String::as_str), &input, like.as_deref())?;
-    let qkv = context.emitter.emit("linear_attn_qkv_mixed", layer, qkv)?;
+    let n_seqs = sequences.len();
+    let qkv = context.emitter.emit("linear_attn_qkv_mixed", layer, by_sequence(qkv, n_seqs))?;
     let z = context.emitter.emit("z", layer, z)?;
-    let (gate, beta) = gates(context, il, alpha, beta)?;
-    let convolved = convolve(context, il, qkv, &mut state.conv)?;
+    let (gate, beta) = gates(context, il, by_sequence(alpha, n_seqs), by_sequence(beta, n_seqs))?;
+    let convolved = convolve(context, il, &qkv, &mut conv)?;
     let [q, k, v] = split(context, il, &convolved)?;
-    let o = recur(context, il, [&q, &k, &v], (&gate, &beta), &mut state.s)?;
+    let o = recur(context, il, [&q, &k, &v], (&gate, &beta), &mut s)?;
     let gated = gated_norm(context, il, o, z)?;
     let gated = context.emitter.emit("final_output", layer, gated)?;
     let like = context.rounds_like()?;
+    let gated = flat(gated);
     let out = context.projector.mul_mat(&format!("blk.{il}.ssm_out.weight"), &gated, like.as_deref())?;
-    context.emitter.emit("linear_attn_out", layer, out)
+    let out = context.emitter.emit("linear_attn_out", layer, by_sequence(out, n_seqs))?;
+    let moved = conv.into_iter().zip(s).map(|(conv, s)| DeltaNetState { conv, s });
+    states.extend(sequences.iter().copied().zip(moved));
+    Ok(flat(out))
 }
 
-/// Log decay and beta, `[n_tokens, n_v]` each.
+/// `[n_seqs * n_tokens, n]` to `[n_seqs, n_tokens, n]`.
+fn by_sequence<T: Real>(x: Array2<T>, n_seqs: usize) -> Array3<T> {
+    let (n_tokens, n) = x.dim();
+    x.into_shape_with_order((n_seqs, n_tokens / n_seqs, n)).expect("packed, and sequences are equally long")
+}
+
+/// The other way round.
+fn flat<T: Real>(x: Array3<T>) -> Array2<T> {
+    let (n_seqs, n_tokens, n) = x.dim();
+    x.into_shape_with_order((n_seqs * n_tokens, n)).expect("packed")
+}
+
+/// Log decay and beta, `[n_seqs, n_tokens, n_v]` each.
 fn gates<T: Real>(
     context: &mut Context<'_, '_, '_>,
     il: usize,
-    alpha: Array2<T>,
-    beta: Array2<T>,
-) -> Result<(Array2<T>, Array2<T>), EngineError> {
+    alpha: Array3<T>,
+    beta: Array3<T>,
+) -> Result<(Array3<T>, Array3<T>), EngineError> {
     let layer = Some(il);
     let conventions = context.conventions;
     // llama.cpp names beta with a leading extent of 1.
-    let beta = context.emitter.emit("beta", layer, beta.insert_axis(Axis(2)))?;
+    let beta = context.emitter.emit("beta", layer, beta.insert_axis(Axis(3)))?;
     let beta = if conventions.gates == Gates::RawBeta { beta } else { beta.mapv_into(sigmoid) };
-    let beta = context.emitter.emit("beta_sigmoid", layer, beta)?.remove_axis(Axis(2));
+    let beta = context.emitter.emit("beta_sigmoid", layer, beta)?.remove_axis(Axis(3));
     let mut alpha = context.emitter.emit("alpha", layer, alpha)?;
     let bias = context.vector::<T>(&format!("blk.{il}.ssm_dt.bias"))?;
     let a = context.vector::<T>(&format!("blk.{il}.ssm_a"))?;
@@ -83,37 +108,56 @@ fn gates<T: Real>(
     Ok((gate, beta))
 }
 
-/// Causal convolution with the state's columns in front, and its activation: `[n_tokens, channels]`.
+/// Causal convolution with each state's columns in front, and its activation: `[n_seqs, n_tokens, channels]`.
 fn convolve<T: Real>(
     context: &mut Context<'_, '_, '_>,
     il: usize,
-    qkv: Array2<T>,
-    conv_state: &mut Array2<T>, // [channels, d_conv - 1]
-) -> Result<Array2<T>, EngineError> {
+    qkv: &Array3<T>,
+    states: &mut [History<Array2<T>>], // [channels, d_conv - 1] each
+) -> Result<Array3<T>, EngineError> {
     let layer = Some(il);
-    let (channels, n_past) = conv_state.dim();
-    let flat = conv_state.view().into_shape_with_order(channels * n_past).expect("a state is packed");
-    let flat = context.emitter.emit("conv_states", layer, flat.to_owned())?;
-    *conv_state = flat.into_shape_with_order((channels, n_past)).expect("packed");
-    context.emitter.observe("conv_states_reshaped", layer, conv_state.view())?;
-    context.emitter.observe("qkv_mixed_transposed", layer, qkv.t())?;
-    let window: [ArrayView2<'_, T>; 2] = match context.conventions.conv_window {
-        ConvWindow::CurrentLast => [conv_state.view(), qkv.t()],
-        ConvWindow::CurrentFirst => [qkv.t(), conv_state.view()],
+    let n_rs_seq = context.memory.n_rs_seq;
+    let past = side_by_side(states.iter().map(|state| state.now.clone()).collect());
+    let (n_seqs, channels, n_past) = past.dim();
+    let n_tokens = qkv.dim().1;
+    let rows = past.into_shape_with_order((n_seqs, channels * n_past)).expect("a state is packed");
+    let rows = context.emitter.emit("conv_states", layer, rows)?;
+    let past = rows.into_shape_with_order((n_seqs, channels, n_past)).expect("packed");
+    context.emitter.observe("conv_states_reshaped", layer, past.view())?;
+    let new = qkv.view().permuted_axes([0, 2, 1]); // [n_seqs, channels, n_tokens]
+    context.emitter.observe("qkv_mixed_transposed", layer, new)?;
+    let window: [ArrayView3<'_, T>; 2] = match context.conventions.conv_window {
+        ConvWindow::CurrentLast => [past.view(), new],
+        ConvWindow::CurrentFirst => [new, past.view()],
     };
-    let window = concatenate(Axis(1), &window).expect("equal channels").as_standard_layout().into_owned();
-    let window = context.emitter.emit("conv_input", layer, window)?; // [channels, d_conv - 1 + n_tokens]
-    let last = match context.conventions.conv_window {
-        ConvWindow::CurrentLast => window.slice(s![.., window.ncols() - n_past..]),
-        ConvWindow::CurrentFirst => window.slice(s![.., ..n_past]),
+    let window = concatenate(Axis(2), &window).expect("equal channels").as_standard_layout().into_owned();
+    let window = context.emitter.emit("conv_input", layer, window)?; // [n_seqs, channels, d_conv - 1 + n_tokens]
+    // The columns that are left behind once `n` of the tokens have been run.
+    let left = |n: usize| match context.conventions.conv_window {
+        ConvWindow::CurrentLast => s![.., .., n..n + n_past],
+        ConvWindow::CurrentFirst => s![.., .., n_tokens - n..n_tokens - n + n_past],
     };
-    context.emitter.observe("conv_state_last", layer, last)?;
-    conv_state.assign(&last);
+    // llama.cpp gives this view a name only where it keeps no earlier ones.
+    if n_rs_seq == 0 {
+        context.emitter.observe("conv_state_last", layer, window.slice(left(n_tokens)))?;
+    }
+    let first_kept = n_tokens.saturating_sub(n_rs_seq);
+    for (i, state) in states.iter_mut().enumerate() {
+        let columns =
+            |n: usize| window.slice(left(n)).index_axis(Axis(0), i).as_standard_layout().into_owned();
+        state.now = past.index_axis(Axis(0), i).to_owned();
+        for n in first_kept..n_tokens {
+            state.earlier.push_front(columns(n));
+        }
+        state.earlier.truncate(n_rs_seq);
+        state.now = columns(n_tokens);
+    }
     let kernel = context.vector::<T>(&format!("blk.{il}.ssm_conv1d.weight"))?;
     let kernel =
         ArrayView2::from_shape((channels, n_past + 1), &kernel).expect("the shape was checked on loading");
-    let raw = ssm_conv(window.t(), kernel, context.conventions.conv_kernel_order);
-    let raw = context.emitter.emit("conv_output_raw", layer, raw)?;
+    let raw =
+        window.outer_iter().map(|window| ssm_conv(window.t(), kernel, context.conventions.conv_kernel_order));
+    let raw = context.emitter.emit("conv_output_raw", layer, side_by_side(raw.collect()))?;
     let activated = raw.mapv_into(match context.conventions.conv_activation {
         Activation::Silu => silu,
         Activation::Sigmoid => sigmoid,
@@ -122,13 +166,13 @@ fn convolve<T: Real>(
     context.emitter.emit("conv_output_silu", layer, activated)
 }
 
-type Heads<T> = Array3<T>; // [n_tokens, n_head, d]
+type Heads<T> = Array4<T>; // [n_seqs, n_tokens, n_head, d]
 
 /// q, k and v by head, q and k normalised.
 fn split<T: Real>(
     context: &mut Context<'_, '_, '_>,
     il: usize,
-    convolved: &Array2<T>,
+    convolved: &Array3<T>,
 ) -> Result<[Heads<T>; 3], EngineError> {
     let layer = Some(il);
     let h = context.hparams();
@@ -140,8 +184,9 @@ fn split<T: Real>(
         QkvOrder::Vkq => [inner + key, inner, 0],
     };
     let heads = |at: usize, n_head: usize| {
-        let channels = convolved.slice(s![.., at..at + n_head * d]).as_standard_layout().into_owned();
-        channels.into_shape_with_order((convolved.nrows(), n_head, d)).expect("packed")
+        let (n_seqs, n_tokens, _) = convolved.dim();
+        let channels = convolved.slice(s![.., .., at..at + n_head * d]).as_standard_layout().into_owned();
+        channels.into_shape_with_order((n_seqs, n_tokens, n_head, d)).expect("packed")
     };
     let (mut q, mut k, v) = (heads(q_at, n_k), heads(k_at, n_k), heads(v_at, n_v));
     let eps = context.eps();
@@ -164,53 +209,84 @@ fn split<T: Real>(
     Ok([q, k, v])
 }
 
-/// The recurrence over all tokens, emitted with the state before and after.
+/// The recurrence over all tokens of each sequence, emitted with the states before and after.
 fn recur<T: Real>(
     context: &mut Context<'_, '_, '_>,
     il: usize,
     [q, k, v]: [&Heads<T>; 3],
-    (gate, beta): (&Array2<T>, &Array2<T>),
-    state: &mut Array3<T>, // [n_v, d_v, d_k]
+    (gate, beta): (&Array3<T>, &Array3<T>),
+    states: &mut [History<Array3<T>>], // [n_v, d_v, d_k] each
 ) -> Result<Heads<T>, EngineError> {
     let layer = Some(il);
-    let conventions: &Conventions = context.conventions;
-    // The states are the largest tensors of a layer: they are handed on, not copied. If the tap fails on the way, the
-    // engine refuses until it is reset.
-    let take = |state: &mut Array3<T>| std::mem::replace(state, Array3::from_elem((0, 0, 0), T::ZERO));
-    let stored = |state: Array3<T>| match conventions.state_layout {
-        StateLayout::VMajor => state,
-        StateLayout::KMajor => state.permuted_axes([0, 2, 1]).as_standard_layout().into_owned(),
+    let n_rs_seq = context.memory.n_rs_seq;
+    let is_v_major = context.conventions.state_layout == StateLayout::VMajor;
+    let stored = |states: Array4<T>| match is_v_major {
+        true => states,
+        false => states.permuted_axes([0, 1, 3, 2]).as_standard_layout().into_owned(),
     };
-    *state = stored(context.emitter.emit("state_predelta", layer, stored(take(state)))?);
+    let empty = || Array3::from_elem((0, 0, 0), T::ZERO);
+    let taken = states.iter_mut().map(|state| std::mem::replace(&mut state.now, empty())).collect();
+    let before = stored(context.emitter.emit("state_predelta", layer, stored(side_by_side(taken)))?);
+    let mut o = Array4::from_elem(v.raw_dim(), T::ZERO);
+    let mut after = Vec::with_capacity(states.len());
+    for (i, (mut now, history)) in apart(before).into_iter().zip(states.iter_mut()).enumerate() {
+        let mut run = |tokens: std::ops::Range<usize>, state: &mut Array3<T>| {
+            let heads = s![i, tokens.clone(), .., ..];
+            let gates = s![i, tokens.clone(), ..];
+            let gates = DeltaGates { log_decay: gate.slice(gates), beta: beta.slice(gates) };
+            let out = recurrence(context, [q.slice(heads), k.slice(heads), v.slice(heads)], gates, state);
+            o.slice_mut(heads).assign(&out);
+        };
+        // The last tokens one by one, where the states between them are kept.
+        let n_tokens = v.dim().1;
+        let first_kept = n_tokens.saturating_sub(n_rs_seq);
+        if first_kept > 0 {
+            run(0..first_kept, &mut now);
+        }
+        for t in first_kept..n_tokens {
+            history.earlier.push_front(now.clone());
+            run(t..t + 1, &mut now);
+        }
+        history.earlier.truncate(n_rs_seq);
+        after.push(now);
+    }
+    let mut after = stored(side_by_side(after));
+    if n_rs_seq == 0 {
+        after = context.emitter.emit("new_state", layer, after)?;
+    }
+    let after = apart(stored(after));
+    states.iter_mut().zip(after).for_each(|(state, after)| state.now = after);
+    context.emitter.emit("attn_output", layer, o)
+}
+
+/// The recurrence of one sequence: `[n_tokens, n_v, d_v]`.
+fn recurrence<T: Real>(
+    context: &Context<'_, '_, '_>,
+    [q, k, v]: [ArrayView3<'_, T>; 3],
+    gates: DeltaGates<'_, T>,
+    state: &mut Array3<T>,
+) -> Array3<T> {
+    let conventions = context.conventions;
     let (n_k, n_v, d) = (q.dim().1, v.dim().1, v.dim().2);
     let k_head = |head: usize| match conventions.gdn_head_map {
         HeadMap::Interleaved => head % n_k,
         HeadMap::Blocked => head / (n_v / n_k),
     };
-    let o = gated_delta_net(
-        q.view(),
-        k.view(),
-        v.view(),
-        DeltaGates { log_decay: gate.view(), beta: beta.view() },
-        state.view_mut(),
-        k_head,
-        T::from_f64(head_scale(conventions.gdn_scale, d)),
-        (conventions.update_rule, conventions.update_order),
-    );
-    *state = stored(context.emitter.emit("new_state", layer, stored(take(state)))?);
-    context.emitter.emit("attn_output", layer, o)
+    let scale = T::from_f64(head_scale(conventions.gdn_scale, d));
+    let rules = (conventions.update_rule, conventions.update_order);
+    gated_delta_net(q, k, v, gates, state.view_mut(), k_head, scale, rules)
 }
 
-/// `rms_norm(o) w * silu(z)`: `[n_tokens, d_inner]`.
+/// `rms_norm(o) w * silu(z)`: `[n_seqs, n_tokens, d_inner]`.
 fn gated_norm<T: Real>(
     context: &mut Context<'_, '_, '_>,
     il: usize,
     mut o: Heads<T>,
     z: Array2<T>,
-) -> Result<Array2<T>, EngineError> {
+) -> Result<Array3<T>, EngineError> {
     let conventions = context.conventions;
-    let (n_tokens, n_v, d) = o.dim();
-    let by_head = |x: Array2<T>| x.into_shape_with_order((n_tokens, n_v, d)).expect("packed");
+    let (n_seqs, n_tokens, n_v, d) = o.dim();
+    let by_head = |x: Array2<T>| x.into_shape_with_order((n_seqs, n_tokens, n_v, d)).expect("packed");
     let z = by_head(z).mapv_into(match conventions.ssm_norm_gate {
         SsmNormGate::NormThenSigmoid => sigmoid,
         SsmNormGate::NormThenSilu | SsmNormGate::GateFirst => silu,
@@ -225,7 +301,7 @@ fn gated_norm<T: Real>(
     match conventions.ssm_norm_scope {
         NormScope::PerHead => rms_norm(&mut o, eps),
         NormScope::Global => {
-            let mut rows = o.into_shape_with_order((n_tokens, n_v * d)).expect("packed");
+            let mut rows = o.into_shape_with_order((n_seqs * n_tokens, n_v * d)).expect("packed");
             rms_norm(&mut rows, eps);
             o = by_head(rows);
         }
@@ -236,5 +312,5 @@ fn gated_norm<T: Real>(
     if conventions.ssm_norm_gate != SsmNormGate::GateFirst {
         o = o * &z;
     }
-    Ok(o.into_shape_with_order((n_tokens, n_v * d)).expect("packed"))
+    Ok(o.into_shape_with_order((n_seqs, n_tokens, n_v * d)).expect("packed"))
 }

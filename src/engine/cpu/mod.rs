@@ -5,16 +5,21 @@
 //! occurrence it has in llama.cpp's graph (models/qwen35.cpp, delta-net-base.cpp).
 
 mod attention;
+mod cells;
 mod delta_net;
 mod feed_forward;
 mod project;
+mod snapshots;
 mod state;
 
 use ndarray::{Array, Array2, Axis, Dimension};
 
 use self::project::Projector;
 use self::state::{LayerState, State};
-use super::{ActivationMode, Conventions, Emitter, Engine, EngineError, NormWeight, Numerics, Tap, Ubatch};
+use super::{
+    ActivationMode, Conventions, Emitter, Engine, EngineError, Memory, NormWeight, Numerics, Snapshot,
+    StateChange, Tap, Ubatch,
+};
 use crate::model::{Hparams, LayerKind, Model};
 use crate::ops::{Real, rms_norm};
 use crate::tensor::GgmlType;
@@ -27,6 +32,7 @@ pub struct CpuEngine<'m, T> {
     projector: Projector<'m>,
     state: State<T>,
     n_ctx: usize,
+    memory: Memory,
     steps: u32,
     /// A step has begun and not ended: some layers hold its tokens, others do not.
     unfinished: bool,
@@ -37,20 +43,31 @@ struct Context<'a, 'm, 't> {
     model: &'m Model,
     conventions: &'a Conventions,
     numerics: Numerics,
+    memory: Memory,
     projector: &'a mut Projector<'m>,
     emitter: Emitter<'t>,
 }
 
 impl<'m, T: Real> CpuEngine<'m, T> {
-    /// An engine with an empty state for at most `n_ctx` tokens.
+    /// An engine with an empty state, for at most `n_ctx` tokens in each sequence.
     ///
     /// # Errors
     /// If a convention cannot be applied to this model.
     pub fn new(model: &'m Model, conventions: Conventions, n_ctx: usize) -> Result<Self, EngineError> {
         let projector = Projector::new(model, &conventions)?;
-        let state = State::new(model.hparams());
-        let numerics = Numerics::default();
-        Ok(CpuEngine { model, conventions, numerics, projector, state, n_ctx, steps: 0, unfinished: false })
+        let (numerics, memory) = (Numerics::default(), Memory::default());
+        let state = State::new(model.hparams(), memory, n_ctx);
+        let (steps, unfinished) = (0, false);
+        Ok(CpuEngine { model, conventions, numerics, projector, state, n_ctx, memory, steps, unfinished })
+    }
+
+    /// The engine with another way to keep the state of its sequences; it forgets those that it has. Where all share one
+    /// stream, `n_ctx` is for their tokens together.
+    #[must_use]
+    pub fn with_memory(mut self, memory: Memory) -> Self {
+        self.memory = memory;
+        self.reset();
+        self
     }
 
     /// The engine with what it rounds on purpose.
@@ -64,30 +81,39 @@ impl<'m, T: Real> CpuEngine<'m, T> {
         Ok(self)
     }
 
-    fn check(&self, ubatch: &Ubatch) -> Result<(), EngineError> {
+    fn check(&self, ubatch: &Ubatch) -> Result<Vec<(i32, Vec<usize>)>, EngineError> {
         if self.unfinished {
-            return Err(EngineError::Unfinished { n_past: self.state.n_past });
+            return Err(EngineError::Unfinished { step: self.steps });
         }
-        let (tokens, positions, outputs) =
-            (ubatch.tokens.len(), ubatch.positions.len(), ubatch.outputs.len());
-        if tokens == 0 || tokens != positions || tokens != outputs {
-            return Err(EngineError::UbatchSize { tokens, positions, outputs });
+        let Ubatch { tokens, positions, sequences, outputs } = ubatch;
+        let n = tokens.len();
+        if n == 0 || [positions.len(), sequences.len(), outputs.len()] != [n; 3] {
+            return Err(EngineError::UbatchSize {
+                tokens: n,
+                positions: positions.len(),
+                sequences: sequences.len(),
+                outputs: outputs.len(),
+            });
+        }
+        let runs: Vec<&[i32]> = sequences.chunk_by(|a, b| a == b).collect();
+        let mut distinct: Vec<i32> = runs.iter().map(|run| run[0]).collect();
+        distinct.sort_unstable();
+        distinct.dedup();
+        if distinct.len() != runs.len() || runs.iter().any(|run| run.len() != runs[0].len()) {
+            return Err(EngineError::Sequences { got: sequences.clone() });
         }
         let n_vocab = self.model.hparams().n_vocab;
-        for (i, (&token, &position)) in ubatch.tokens.iter().zip(&ubatch.positions).enumerate() {
+        for (i, &token) in tokens.iter().enumerate() {
+            let (position, sequence) = (positions[i], sequences[i]);
             if token as usize >= n_vocab {
                 return Err(EngineError::Token { token, position, n_vocab });
             }
-            let n_past = self.state.n_past + i;
+            let n_past = self.state.n_past(sequence) + i % runs[0].len();
             if position != n_past as i64 {
-                return Err(EngineError::Position { got: position, n_past });
+                return Err(EngineError::Position { sequence, got: position, n_past });
             }
         }
-        let needed = self.state.n_past + tokens;
-        if needed > self.n_ctx {
-            return Err(EngineError::ContextFull { needed, n_ctx: self.n_ctx });
-        }
-        Ok(())
+        self.state.find(ubatch)
     }
 }
 
@@ -100,29 +126,29 @@ impl<T: Real> Engine for CpuEngine<'_, T> {
     }
 
     fn step(&mut self, ubatch: &Ubatch, tap: &mut dyn Tap) -> Result<Array2<f32>, EngineError> {
-        self.check(ubatch)?;
+        let found = self.check(ubatch)?;
         self.unfinished = true;
+        let placement = self.state.place(ubatch, found, self.model.hparams());
         let mut context = Context {
             model: self.model,
             conventions: &self.conventions,
             numerics: self.numerics,
+            memory: self.memory,
             projector: &mut self.projector,
             emitter: Emitter::new(tap, self.steps),
         };
         let hparams = self.model.hparams();
-        let n_past = self.state.n_past;
         let mut residual = context.projector.embed::<T>(&ubatch.tokens)?;
         residual = context.emitter.emit("model.input_embed", None, residual)?;
-        self.state.reserve(n_past + ubatch.tokens.len(), self.n_ctx, hparams);
         for (il, kind) in hparams.layers.iter().enumerate() {
             let input =
                 context.norm(il, &format!("blk.{il}.attn_norm.weight"), "attn_norm", residual.clone())?;
             let mixed = match (kind, &mut self.state.layers[il]) {
-                (LayerKind::Attention, LayerState::Attention(cache)) => {
-                    attention::run(&mut context, il, input, cache, n_past, &ubatch.positions)?
+                (LayerKind::Attention, LayerState::Attention(caches)) => {
+                    attention::run(&mut context, il, input, caches, &placement, &ubatch.positions)?
                 }
-                (LayerKind::DeltaNet, LayerState::DeltaNet(state)) => {
-                    delta_net::run(&mut context, il, input, state)?
+                (LayerKind::DeltaNet, LayerState::DeltaNet(states)) => {
+                    delta_net::run(&mut context, il, input, states, &placement.sequences)?
                 }
                 _ => unreachable!("the state is built from the same list of layers"),
             };
@@ -146,14 +172,34 @@ impl<T: Real> Engine for CpuEngine<'_, T> {
             logits = context.emitter.emit("result_output", None, logits)?;
             context.projector.check_reached()?;
         }
-        self.state.n_past += ubatch.tokens.len();
+        self.state.advance(&ubatch.sequences);
         self.steps += 1;
         self.unfinished = false;
         Ok(logits.mapv(|x| x.to_f64() as f32))
     }
 
+    fn change(&mut self, change: StateChange) -> Result<(), EngineError> {
+        if self.unfinished {
+            return Err(EngineError::Unfinished { step: self.steps });
+        }
+        self.state.change(change)
+    }
+
+    fn snapshot(&self) -> Result<Snapshot, EngineError> {
+        if self.unfinished {
+            return Err(EngineError::Unfinished { step: self.steps });
+        }
+        Ok(self.state.snapshot())
+    }
+
+    fn restore(&mut self, snapshot: &Snapshot) -> Result<(), EngineError> {
+        self.state = State::of_snapshot(snapshot, self.model.hparams(), self.memory, self.n_ctx)?;
+        self.unfinished = false;
+        Ok(())
+    }
+
     fn reset(&mut self) {
-        self.state = State::new(self.model.hparams());
+        self.state = State::new(self.model.hparams(), self.memory, self.n_ctx);
         self.steps = 0;
         self.unfinished = false;
     }
