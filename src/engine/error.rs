@@ -117,6 +117,14 @@ pub enum EngineError {
         /// What there is.
         expected: String,
     },
+    /// There is no such fault.
+    #[error("unknown fault `{got}`, expected one of {expected}")]
+    UnknownFault {
+        /// What was asked for.
+        got: String,
+        /// What there is.
+        expected: String,
+    },
     /// Keys or values are to be stored in a type that no engine here keeps them in.
     #[error("a {cache} cache of {got}: this engine keeps f32, f16 or bf16; make the dump with one of them")]
     CacheType {

@@ -19,7 +19,7 @@ use super::state::{KvCache, Placement};
 use crate::engine::numerics::round_to;
 use crate::engine::{
     Activation, Conventions, EngineError, HeadMap, HeadScale, Numerics, QGateSplit, QkNorm, RopeBase,
-    RopeDims,
+    RopeDims, StateFault,
 };
 use crate::model::Hparams;
 use crate::ops::{Real, Rope, dot, sigmoid, silu, soft_max_row};
@@ -123,7 +123,8 @@ fn normed_and_rotated<T: Real>(
 ) -> Result<Array3<T>, EngineError> {
     let rope = rope(context.hparams(), context.conventions);
     // On text the three channels that count hold the position; llama.cpp sets the fourth to 0.
-    let positions: Vec<[i64; 4]> = positions.iter().map(|&p| [p, p, p, 0]).collect();
+    let late = i64::from(context.fault == Some(StateFault::PositionAfterBoundary) && positions[0] > 0);
+    let positions: Vec<[i64; 4]> = positions.iter().map(|&p| p + late).map(|p| [p, p, p, 0]).collect();
     let normed = format!("{name}_normed");
     match context.conventions.qk_norm {
         QkNorm::BeforeRotation => {

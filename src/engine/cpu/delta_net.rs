@@ -19,9 +19,11 @@ use super::state::{DeltaNetState, History, apart, side_by_side};
 use super::{Context, scale_rows};
 use crate::engine::{
     Activation, ConvWindow, DecayForm, EngineError, Gates, HeadMap, NormScope, QkL2Norm, QkvOrder,
-    SsmNormEps, SsmNormGate, StateLayout,
+    SsmNormEps, SsmNormGate, StateFault, StateLayout,
 };
-use crate::ops::{DeltaGates, Real, gated_delta_net, l2_norm, rms_norm, sigmoid, silu, softplus, ssm_conv};
+use crate::ops::{
+    DecayOrder, DeltaGates, Real, gated_delta_net, l2_norm, rms_norm, sigmoid, silu, softplus, ssm_conv,
+};
 
 /// Runs layer `il` on its normalised input `[n_tokens, n_embd]`; moves the states of the ubatch's sequences on.
 pub(super) fn run<T: Real>(
@@ -36,6 +38,9 @@ pub(super) fn run<T: Real>(
     let zero = || DeltaNetState::zero(context.hparams());
     let taken = sequences.iter().map(|sequence| states.remove(sequence).unwrap_or_else(zero));
     let (mut conv, mut s): (Vec<_>, Vec<_>) = taken.map(|state| (state.conv, state.s)).unzip();
+    if context.fault == Some(StateFault::OtherSequence) {
+        s.rotate_left(1);
+    }
     let names =
         ["attn_qkv", "attn_gate", "ssm_alpha", "ssm_beta"].map(|name| format!("blk.{il}.{name}.weight"));
     let like = context.rounds_like()?;
@@ -150,7 +155,8 @@ fn convolve<T: Real>(
             state.earlier.push_front(columns(n));
         }
         state.earlier.truncate(n_rs_seq);
-        state.now = columns(n_tokens);
+        let is_late = context.fault == Some(StateFault::ConvColumn);
+        state.now = columns(n_tokens - usize::from(is_late));
     }
     let kernel = context.vector::<T>(&format!("blk.{il}.ssm_conv1d.weight"))?;
     let kernel =
@@ -273,7 +279,11 @@ fn recurrence<T: Real>(
         HeadMap::Blocked => head / (n_v / n_k),
     };
     let scale = T::from_f64(head_scale(conventions.gdn_scale, d));
-    let rules = (conventions.update_rule, conventions.update_order);
+    let order = match context.fault {
+        Some(StateFault::DecayAfterUpdate) => DecayOrder::AfterUpdate,
+        _ => conventions.update_order,
+    };
+    let rules = (conventions.update_rule, order);
     gated_delta_net(q, k, v, gates, state.view_mut(), k_head, scale, rules)
 }
 

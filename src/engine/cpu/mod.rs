@@ -7,6 +7,7 @@
 mod attention;
 mod cells;
 mod delta_net;
+mod faults;
 mod feed_forward;
 mod project;
 mod snapshots;
@@ -18,7 +19,7 @@ use self::project::Projector;
 use self::state::{LayerState, State};
 use super::{
     ActivationMode, Conventions, Emitter, Engine, EngineError, Memory, NormWeight, Numerics, Snapshot,
-    StateChange, Tap, Ubatch,
+    StateChange, StateFault, Tap, Ubatch,
 };
 use crate::model::{Hparams, LayerKind, Model};
 use crate::ops::{Real, rms_norm};
@@ -33,6 +34,7 @@ pub struct CpuEngine<'m, T> {
     state: State<T>,
     n_ctx: usize,
     memory: Memory,
+    fault: Option<StateFault>,
     steps: u32,
     /// A step has begun and not ended: some layers hold its tokens, others do not.
     unfinished: bool,
@@ -44,6 +46,7 @@ struct Context<'a, 'm, 't> {
     conventions: &'a Conventions,
     numerics: Numerics,
     memory: Memory,
+    fault: Option<StateFault>,
     projector: &'a mut Projector<'m>,
     emitter: Emitter<'t>,
 }
@@ -57,8 +60,19 @@ impl<'m, T: Real> CpuEngine<'m, T> {
         let projector = Projector::new(model, &conventions)?;
         let (numerics, memory) = (Numerics::default(), Memory::default());
         let state = State::new(model.hparams(), memory, n_ctx);
-        let (steps, unfinished) = (0, false);
-        Ok(CpuEngine { model, conventions, numerics, projector, state, n_ctx, memory, steps, unfinished })
+        let (fault, steps, unfinished) = (None, 0, false);
+        Ok(CpuEngine {
+            model,
+            conventions,
+            numerics,
+            projector,
+            state,
+            n_ctx,
+            memory,
+            fault,
+            steps,
+            unfinished,
+        })
     }
 
     /// The engine with another way to keep the state of its sequences; it forgets those that it has. Where all share one
@@ -79,6 +93,13 @@ impl<'m, T: Real> CpuEngine<'m, T> {
         self.numerics = numerics;
         self.projector.activations = numerics.activations;
         Ok(self)
+    }
+
+    /// The engine with a mistake that it makes on purpose.
+    #[must_use]
+    pub fn with_fault(mut self, fault: Option<StateFault>) -> Self {
+        self.fault = fault;
+        self
     }
 
     fn check(&self, ubatch: &Ubatch) -> Result<Vec<(i32, Vec<usize>)>, EngineError> {
@@ -126,14 +147,18 @@ impl<T: Real> Engine for CpuEngine<'_, T> {
     }
 
     fn step(&mut self, ubatch: &Ubatch, tap: &mut dyn Tap) -> Result<Array2<f32>, EngineError> {
-        let found = self.check(ubatch)?;
+        let mut found = self.check(ubatch)?;
         self.unfinished = true;
+        if self.fault == Some(StateFault::KvSlotReused) {
+            self.state.reuse_last_cells(ubatch, &mut found);
+        }
         let placement = self.state.place(ubatch, found, self.model.hparams());
         let mut context = Context {
             model: self.model,
             conventions: &self.conventions,
             numerics: self.numerics,
             memory: self.memory,
+            fault: self.fault,
             projector: &mut self.projector,
             emitter: Emitter::new(tap, self.steps),
         };
@@ -172,6 +197,9 @@ impl<T: Real> Engine for CpuEngine<'_, T> {
             logits = context.emitter.emit("result_output", None, logits)?;
             context.projector.check_reached()?;
         }
+        if self.fault == Some(StateFault::StateBf16) {
+            self.state.round_to_bf16(&placement.sequences);
+        }
         self.state.advance(&ubatch.sequences);
         self.steps += 1;
         self.unfinished = false;
@@ -182,7 +210,11 @@ impl<T: Real> Engine for CpuEngine<'_, T> {
         if self.unfinished {
             return Err(EngineError::Unfinished { step: self.steps });
         }
-        self.state.change(change)
+        let keeps_states = self.fault == Some(StateFault::NotReset) && change == StateChange::Clear;
+        let states = keeps_states.then(|| self.state.take_delta_nets());
+        self.state.change(change)?;
+        self.state.put_delta_nets(states.unwrap_or_default());
+        Ok(())
     }
 
     fn snapshot(&self) -> Result<Snapshot, EngineError> {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use ndarray::{Array2, Array3, Axis, s};
+use ndarray::{Array, Array2, Array3, Axis, RemoveAxis, s};
 
 use super::cells::Cells;
 use crate::engine::{EngineError, Memory, StateChange, Ubatch};
@@ -204,7 +204,7 @@ impl<T: Real> State<T> {
         Ok(())
     }
 
-    fn delta_nets(&mut self) -> impl Iterator<Item = &mut BTreeMap<i32, DeltaNetState<T>>> {
+    pub(super) fn delta_nets(&mut self) -> impl Iterator<Item = &mut BTreeMap<i32, DeltaNetState<T>>> {
         self.layers.iter_mut().filter_map(|layer| match layer {
             LayerState::DeltaNet(states) => Some(states),
             LayerState::Attention(_) => None,
@@ -272,12 +272,9 @@ impl<T: Real> State<T> {
 }
 
 /// States of several sequences side by side, sequences first.
-pub(super) fn side_by_side<T: Real, D: ndarray::Dimension>(
-    states: Vec<ndarray::Array<T, D>>,
-) -> ndarray::Array<T, D::Larger>
-where
-    D: ndarray::RemoveAxis<Larger: ndarray::RemoveAxis<Smaller = D>>,
-{
+pub(super) fn side_by_side<T: Real, D: RemoveAxis<Larger: RemoveAxis<Smaller = D>>>(
+    states: Vec<Array<T, D>>,
+) -> Array<T, D::Larger> {
     let mut states: Vec<_> = states.into_iter().map(|state| state.insert_axis(Axis(0))).collect();
     match states.len() {
         // The states are the largest tensors of a layer: the only one is handed on, not copied.
@@ -290,12 +287,7 @@ where
 }
 
 /// The other way round.
-pub(super) fn apart<T: Real, D: ndarray::Dimension>(
-    states: ndarray::Array<T, D>,
-) -> Vec<ndarray::Array<T, D::Smaller>>
-where
-    D: ndarray::RemoveAxis,
-{
+pub(super) fn apart<T: Real, D: RemoveAxis>(states: Array<T, D>) -> Vec<Array<T, D::Smaller>> {
     match states.len_of(Axis(0)) {
         1 => vec![states.index_axis_move(Axis(0), 0)],
         _ => states.outer_iter().map(|state| state.to_owned()).collect(),
