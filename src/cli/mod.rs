@@ -9,6 +9,7 @@ mod cache;
 mod check;
 mod header;
 mod inspect;
+mod invariants;
 mod output;
 mod progress;
 mod replay;
@@ -65,6 +66,8 @@ commands! {
     Replay replay
     /// Run the engine alone: logits, greedy continuation, a dump of every named tensor
     Run run
+    /// Hold an engine to what must be so whatever the model: any split of tokens, reset, several sequences, rollback
+    Invariants invariants
     /// Show what a GGUF file or a dump holds
     Inspect inspect
     /// Make a synthetic model from a preset and a seed

@@ -173,6 +173,9 @@ pub enum HarnessError {
         /// The dump.
         dump: PathBuf,
     },
+    /// There are no tokens or no lengths to try.
+    #[error("nothing to run: give at least one token and one length that is not 0")]
+    NothingToRun,
     /// The schedule does not cover the tokens.
     #[error("a schedule of {scheduled} tokens in all for {tokens} tokens; expected the same number")]
     Schedule {

@@ -7,6 +7,7 @@ mod error;
 mod floor;
 mod folded;
 mod follow;
+mod invariants;
 mod kept;
 mod recipe;
 mod record;
@@ -21,6 +22,10 @@ pub use check::{
 };
 pub use error::HarnessError;
 pub use floor::{Floor, widen};
+pub use invariants::{
+    CpuSubject, Departure, INVARIANTS, Invariants, JudgedBy, LENGTHS, NotTried, Outcome, Subject, SumOrder,
+    invariants,
+};
 pub use kept::StateKind;
 pub use recipe::ModelRecipe;
 pub use record::Recorder;

@@ -11,7 +11,9 @@ mod words;
 
 use crate::compare::Comparison;
 
-pub use words::{first_difference, replay_json, replay_line, replay_table, summary_line};
+pub use words::{
+    first_difference, invariants_json, invariants_table, replay_json, replay_line, replay_table, summary_line,
+};
 
 /// One comparison with what a reader needs to know about it.
 #[derive(Clone, Copy, Debug)]

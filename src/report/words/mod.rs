@@ -1,5 +1,6 @@
 //! Numbers, places and sentences that several formats share.
 
+mod invariants;
 mod markup;
 mod number;
 mod replay;
@@ -10,6 +11,7 @@ mod sparkline;
 #[cfg(test)]
 pub(super) mod example;
 
+pub use invariants::{invariants_json, invariants_table};
 pub use replay::{replay_line, replay_table};
 pub use replay_json::replay_json;
 pub use sentence::{first_difference, summary_line};
