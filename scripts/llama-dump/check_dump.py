@@ -134,17 +134,59 @@ def check_head(manifest):
 
 
 def check_run(run):
-    ubatches = run["ubatches"]
-    lengths = [len(u["tokens"]) for u in ubatches]
-    need(lengths == run["schedule"] + [1] * run["generated"], f"ubatches of {lengths} tokens do not follow the schedule {run['schedule']}")
-    position = 0
-    for step, ubatch in enumerate(ubatches):
+    for step, ubatch in enumerate(run["ubatches"]):
         n = len(ubatch["tokens"])
         need(ubatch["step"] == step, f"ubatch {step} says step {ubatch['step']}")
-        need(ubatch["positions"] == list(range(position, position + n)), f"positions of step {step}: {ubatch['positions']}")
-        need(len(ubatch["seq_ids"]) == n and len(ubatch["outputs"]) == n, f"step {step} lists something other than {n} tokens")
-        position += n
-    need(position <= run["n_ctx"], "more tokens than n_ctx")
+        need(n > 0 and all(len(ubatch[k]) == n for k in ("positions", "seq_ids", "outputs")), f"step {step} lists something other than {n} tokens")
+        need(n <= run["n_ubatch"], f"step {step} has {n} tokens, n_ubatch is {run['n_ubatch']}")
+    check_schedule(run)
+    check_positions(run)
+    need(("kv_unified" in run) == (run["n_seq_max"] > 1), "kv_unified is for runs of several sequences")
+    need(run.get("n_rs_seq", 1) > 0, "n_rs_seq is 0")
+    need(re.search("[^0-9,]", run.get("script", "-")), "run.script is a plain list of numbers")
+
+
+def check_schedule(run):
+    """Each batch that was asked for is one ubatch or several; the memory changes between batches only."""
+    left = list(run["ubatches"])
+    for tokens in run["schedule"]:
+        first = True
+        while tokens > 0:
+            need(left, "there are fewer ubatches than the schedule asks for")
+            ubatch = left.pop(0)
+            need(first or "before" not in ubatch, f"step {ubatch['step']}: the memory changed within a batch")
+            tokens, first = tokens - len(ubatch["tokens"]), False
+        need(tokens == 0, f"step {ubatch['step']} goes beyond its batch in the schedule {run['schedule']}")
+    need(len(left) >= run["generated"] and (run["generated"] > 0 or not left), f"{len(left)} ubatches follow the schedule, {run['generated']} were generated")
+
+
+def check_positions(run):
+    """Every sequence goes on where it was, or where a change of the memory left it."""
+    places = [0] * run["n_seq_max"]
+    for ubatch in run["ubatches"]:
+        what = f"step {ubatch['step']}"
+        need(ubatch.get("before", 1), f"{what}: an empty list of changes")
+        for change in ubatch.get("before", []):
+            change_memory(places, dict(change), what)
+        for position, ids in zip(ubatch["positions"], ubatch["seq_ids"]):
+            need(len(ids) == 1 and 0 <= ids[0] < len(places), f"{what}: seq_ids {ids}, n_seq_max is {len(places)}")
+            need(position == places[ids[0]], f"{what}: sequence {ids[0]} is at {places[ids[0]]}, a token says {position}")
+            places[ids[0]] += 1
+        need(max(places) <= run["n_ctx"], f"{what}: more tokens than n_ctx")
+
+
+def change_memory(places, change, what):
+    op = change.pop("op")
+    need(all(0 <= change[k] < len(places) for k in change if k != "p0"), f"{what}: unknown sequence in {change}")
+    if op == "clear" and not change:
+        places[:] = [0] * len(places)
+    elif op == "seq_rm" and list(change) == ["seq_id", "p0"]:
+        need(0 <= change["p0"] <= places[change["seq_id"]], f"{what}: seq_rm from {change['p0']}, the sequence is at {places[change['seq_id']]}")
+        places[change["seq_id"]] = change["p0"]
+    elif op == "seq_cp" and list(change) == ["seq_id_src", "seq_id_dst"]:
+        places[change["seq_id_dst"]] = places[change["seq_id_src"]]
+    else:
+        raise Broken(f"{what}: unknown change of the memory {op} {change}")
 
 
 def elements(tensor):
