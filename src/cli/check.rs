@@ -11,7 +11,9 @@ use super::output::{require_folder, write};
 use super::subject::{Subject, SubjectArgs, Which};
 use super::{DIFFERENCE, progress};
 use crate::dump::Dump;
-use crate::engine::{ActivationMode, Conventions, Engine, Memory, Numerics, cpu::CpuEngine, cpu_kernel};
+use crate::engine::{
+    ActivationMode, Conventions, Engine, Memory, Numerics, StateFault, cpu::CpuEngine, cpu_kernel,
+};
 use crate::gguf::{Gguf, sha256};
 use crate::harness::{self, Check, CheckOptions, Floor, Mode, ReferenceModel, StateKind};
 use crate::model::Model;
@@ -60,6 +62,9 @@ pub(super) struct Args {
     /// Run the engine with another convention, NAME=CANDIDATE (repeatable; an unknown name lists them all)
     #[arg(long, value_name = "NAME=CANDIDATE")]
     convention: Vec<String>,
+    /// Make the cpu engine handle its state wrong on purpose (an unknown name lists them all)
+    #[arg(long, value_name = "NAME")]
+    fault: Option<StateFault>,
     /// Show every tensor, in graph order
     #[arg(long)]
     all: bool,
@@ -263,11 +268,11 @@ fn build<'m>(
     Ok(match args.arithmetic {
         Arithmetic::F32 => {
             let engine = CpuEngine::<f32>::new(model, conventions, n_ctx)?.with_numerics(numerics)?;
-            Box::new(engine.with_memory(memory))
+            Box::new(engine.with_memory(memory).with_fault(args.fault))
         }
         Arithmetic::F64 => {
             let engine = CpuEngine::<f64>::new(model, conventions, n_ctx)?.with_numerics(numerics)?;
-            Box::new(engine.with_memory(memory))
+            Box::new(engine.with_memory(memory).with_fault(args.fault))
         }
     })
 }

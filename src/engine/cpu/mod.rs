@@ -140,10 +140,15 @@ impl<'m, T: Real> CpuEngine<'m, T> {
 
 impl<T: Real> Engine for CpuEngine<'_, T> {
     fn name(&self) -> String {
-        match self.numerics.describe() {
-            rounded if rounded.is_empty() => format!("cpu {}", T::NAME),
-            rounded => format!("cpu {} ({rounded})", T::NAME),
+        let mut name = format!("cpu {}", T::NAME);
+        let rounded = self.numerics.describe();
+        if !rounded.is_empty() {
+            name += &format!(" ({rounded})");
         }
+        if let Some(fault) = self.fault {
+            name += &format!(", wrong on purpose: {fault}");
+        }
+        name
     }
 
     fn step(&mut self, ubatch: &Ubatch, tap: &mut dyn Tap) -> Result<Array2<f32>, EngineError> {
