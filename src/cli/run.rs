@@ -1,7 +1,9 @@
 //! `lockstep run`: the engine alone.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::str::FromStr;
 
 use anyhow::{Context, Result};
 use clap::Args as ClapArgs;
@@ -9,26 +11,42 @@ use clap::Args as ClapArgs;
 use super::check::Arithmetic;
 use super::progress;
 use crate::dump;
-use crate::engine::{Conventions, Engine, Memory, NullTap, Ubatch, cpu::CpuEngine};
+use crate::engine::{Conventions, Engine, Memory, NullTap, StateChange, cpu::CpuEngine};
 use crate::gguf::{Value, sha256};
-use crate::harness::{Continuation, Recorder, Step, ubatches};
+use crate::harness::{Cut, Places, Recorder, Schedule, Step};
 use crate::model::Model;
 
 #[derive(ClapArgs, Debug)]
 #[command(after_help = "\
 Examples:
   lockstep run model.gguf --tokens 1,2,3 --generate 5
-  lockstep run model.gguf --tokens 1,2,3,4 --schedule 3,1 --dump run.npz")]
+  lockstep run model.gguf --tokens 1,2,3,4 --schedule 3,1 --dump run.npz
+  lockstep run model.gguf --tokens 1,2,3,4 --tokens 7,8 --schedule 0:3+1:2,clear:1,1
+      two sequences in one batch; then the second is forgotten and the first goes on
+  lockstep run model.gguf --tokens 1,2,3,9,4 --rollback 1 --schedule 4,back:0:1,1
+      takes the fourth token back and puts another one in its place
+
+A schedule is what llama-dump takes: N (the next N tokens of sequence 0), S:N, A:N+B:M (one batch), clear, clear:S,
+back:S:N, copy:S:D. Batches are cut into ubatches as llama.cpp cuts them.")]
 pub(super) struct Args {
     /// The model: a GGUF file, or the first part of a split one
     model: PathBuf,
-    /// Token ids
-    #[arg(long, value_delimiter = ',', required = true, value_name = "IDS")]
-    tokens: Vec<u32>,
-    /// Tokens per step; all in one if not given
-    #[arg(long, value_delimiter = ',', value_name = "NS")]
-    schedule: Vec<usize>,
-    /// Then continue greedily by this many tokens
+    /// Token ids; given again, those of sequence 1, and so on
+    #[arg(long, required = true, value_name = "IDS")]
+    tokens: Vec<Ids>,
+    /// What is done with them, in order; each sequence in one batch if not given
+    #[arg(long, value_name = "ENTRIES")]
+    schedule: Option<Schedule>,
+    /// Most tokens in one ubatch
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    ubatch: Option<u32>,
+    /// All sequences share one stream of KV cells, in place of one each
+    #[arg(long)]
+    kv_unified: bool,
+    /// Keep N earlier recurrent states, so that N tokens can be taken back
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    rollback: usize,
+    /// Then continue each sequence greedily by this many tokens
     #[arg(long, default_value_t = 0, value_name = "N")]
     generate: usize,
     /// Write every named tensor as a dump
@@ -39,71 +57,128 @@ pub(super) struct Args {
     arithmetic: Arithmetic,
 }
 
-/// Best tokens printed for each step.
+/// Token ids, separated by commas.
+#[derive(Clone, Debug)]
+struct Ids(Vec<u32>);
+
+impl FromStr for Ids {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Ids, String> {
+        let id = |word: &str| word.trim().parse().map_err(|_| format!("`{word}` is no token id"));
+        text.split(',').map(id).collect::<Result<_, _>>().map(Ids)
+    }
+}
+
+/// Best tokens printed for each output.
 const BEST: usize = 5;
+
+type Best = Vec<(u32, f32)>;
 
 pub(super) fn run(args: Args) -> Result<ExitCode> {
     let model = Model::open(&args.model)?;
-    let n_ctx = args.tokens.len() + args.generate;
+    let sequences: Vec<Vec<u32>> = args.tokens.iter().map(|ids| ids.0.clone()).collect();
+    let schedule = args.schedule.clone().unwrap_or_else(|| Schedule::whole(&sequences));
+    let cut = Cut { n_ubatch: args.ubatch.map(|n| n as usize), kv_unified: args.kv_unified };
+    let mut places = Places::new(&sequences, cut);
+    let prompt = places.steps(&schedule)?;
+    let memory = Memory { kv_unified: args.kv_unified, n_rs_seq: args.rollback };
+    let room = args.generate * if args.kv_unified { places.occupied().count() } else { 1 };
+    let n_ctx = places.cells() + room;
     let conventions = Conventions::default();
     let mut engine: Box<dyn Engine> = match args.arithmetic {
-        Arithmetic::F32 => Box::new(CpuEngine::<f32>::new(&model, conventions, n_ctx)?),
-        Arithmetic::F64 => Box::new(CpuEngine::<f64>::new(&model, conventions, n_ctx)?),
+        Arithmetic::F32 => Box::new(CpuEngine::<f32>::new(&model, conventions, n_ctx)?.with_memory(memory)),
+        Arithmetic::F64 => Box::new(CpuEngine::<f64>::new(&model, conventions, n_ctx)?.with_memory(memory)),
     };
-    let schedule = if args.schedule.is_empty() { vec![args.tokens.len()] } else { args.schedule.clone() };
-    let prompt = ubatches(&args.tokens, &schedule)?;
     let mut recorder = args.dump.as_deref().map(Recorder::create).transpose()?;
     let bar = progress::bar("steps");
     bar.set_length((prompt.len() + args.generate) as u64);
-    let mut step = |ubatch: &Ubatch| -> Result<Vec<(usize, f32)>> {
+    let mut n_tokens = 0;
+    let mut lines = Vec::new();
+    // The best tokens behind the last output of each sequence.
+    let mut best: BTreeMap<i32, Best> = BTreeMap::new();
+    let mut step = |step: &Step, best: &mut BTreeMap<i32, Best>| -> Result<()> {
         let logits = match &mut recorder {
-            Some(recorder) => recorder.step(&mut *engine, &Step::from(ubatch.clone()))?,
-            None => engine.step(ubatch, &mut NullTap)?,
+            Some(recorder) => recorder.step(&mut *engine, step)?,
+            None => step.run(&mut *engine, &mut NullTap)?,
         };
         bar.inc(1);
-        let last = logits.rows().into_iter().next_back().context("a step without output")?;
-        let mut best: Vec<(usize, f32)> = last.iter().copied().enumerate().collect();
-        best.sort_by(|a, b| b.1.total_cmp(&a.1));
-        best.truncate(BEST);
-        Ok(best)
+        step.before.iter().for_each(|change| forget(best, change));
+        let ubatch = &step.ubatch;
+        n_tokens += ubatch.tokens.len();
+        let wanted = ubatch.sequences.iter().zip(&ubatch.outputs).filter(|(_, wanted)| **wanted);
+        let mut words = Vec::new();
+        for ((&sequence, _), row) in wanted.zip(logits.rows()) {
+            let top = best_of(row);
+            words.push(describe(sequence, &top));
+            best.insert(sequence, top);
+        }
+        let words = if words.is_empty() { "no output".to_owned() } else { words.join("; ") };
+        lines.push(format!("step {}: {} token(s), {words}", lines.len(), ubatch.tokens.len()));
+        Ok(())
     };
-    let mut lines = Vec::new();
-    let mut best = Vec::new();
-    for (i, ubatch) in prompt.iter().enumerate() {
-        best = step(ubatch)?;
-        lines.push(line(i, ubatch, &best));
+    for one in &prompt {
+        step(one, &mut best)?;
     }
-    let mut generated = Vec::new();
-    for i in 0..args.generate {
-        let token = best.first().context("no logits")?.0 as u32;
-        generated.push(token.to_string());
-        let ubatch = Ubatch::from(Continuation { position: args.tokens.len() + i, token });
-        best = step(&ubatch)?;
-        lines.push(line(prompt.len() + i, &ubatch, &best));
+    let mut generated: BTreeMap<i32, Vec<String>> = BTreeMap::new();
+    for _ in 0..args.generate {
+        let mut next = BTreeMap::new();
+        for sequence in places.occupied() {
+            let token = best.get(&sequence).and_then(|best| best.first()).with_context(|| {
+                format!("no logits of sequence {sequence} to go on from: run another token of it first")
+            })?;
+            next.insert(sequence, token.0);
+            generated.entry(sequence).or_default().push(token.0.to_string());
+        }
+        for one in places.next(&next) {
+            step(&one, &mut best)?;
+        }
     }
     bar.finish_and_clear();
     let name = engine.name();
     if let Some(recorder) = recorder {
-        let memory = (Memory::default(), n_ctx as u32);
-        recorder.finish(&name, dump_model(&model)?, memory, args.generate as u32)?;
+        recorder.finish(&name, dump_model(&model)?, (memory, n_ctx as u32), args.generate as u32)?;
     }
     lines.iter().for_each(|line| println!("{line}"));
-    let next = best.first().map_or(0, |b| b.0);
-    if !generated.is_empty() {
-        println!("generated {}", generated.join(","));
+    for (sequence, tokens) in &generated {
+        let of = if sequences.len() > 1 { format!(" in sequence {sequence}") } else { String::new() };
+        println!("generated{of} {}", tokens.join(","));
     }
+    let next: Vec<String> =
+        best.values().filter_map(|best| best.first()).map(|(token, _)| token.to_string()).collect();
+    let n_generated: usize = generated.values().map(Vec::len).sum();
     println!(
-        "{} tokens, {} generated, {} steps, engine {name}; next token {next}",
-        n_ctx,
-        generated.len(),
-        lines.len()
+        "{n_tokens} tokens, {n_generated} generated, {} steps, engine {name}; next token {}",
+        lines.len(),
+        next.join(", ")
     );
     Ok(ExitCode::SUCCESS)
 }
 
-fn line(step: usize, ubatch: &Ubatch, best: &[(usize, f32)]) -> String {
+/// What is known of the next tokens once the state has changed.
+fn forget(best: &mut BTreeMap<i32, Best>, change: &StateChange) {
+    match change {
+        StateChange::Clear => best.clear(),
+        StateChange::Remove { sequence, .. } => drop(best.remove(sequence)),
+        StateChange::Copy { from, to } => {
+            if let Some(known) = best.get(from).cloned() {
+                best.insert(*to, known);
+            }
+        }
+    }
+}
+
+fn best_of(logits: ndarray::ArrayView1<'_, f32>) -> Best {
+    let mut best: Best = logits.iter().enumerate().map(|(id, &logit)| (id as u32, logit)).collect();
+    best.sort_by(|a, b| b.1.total_cmp(&a.1));
+    best.truncate(BEST);
+    best
+}
+
+fn describe(sequence: i32, best: &Best) -> String {
     let best: Vec<String> = best.iter().map(|(id, logit)| format!("{id} ({logit:.4})")).collect();
-    format!("step {step}: {} token(s), best {}", ubatch.tokens.len(), best.join(", "))
+    let of = if sequence == 0 { String::new() } else { format!("sequence {sequence} ") };
+    format!("{of}best {}", best.join(", "))
 }
 
 /// What a dump says about the model it was made from.

@@ -176,6 +176,14 @@ pub enum HarnessError {
     /// There are no tokens or no lengths to try.
     #[error("nothing to run: give at least one token and one length that is not 0")]
     NothingToRun,
+    /// An entry of a schedule cannot be done.
+    #[error("schedule, `{entry}`: {why}")]
+    ScheduleEntry {
+        /// The entry.
+        entry: String,
+        /// Why not.
+        why: String,
+    },
     /// The schedule does not cover the tokens.
     #[error("a schedule of {scheduled} tokens in all for {tokens} tokens; expected the same number")]
     Schedule {

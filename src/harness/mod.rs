@@ -29,5 +29,5 @@ pub use invariants::{
 pub use kept::StateKind;
 pub use recipe::ModelRecipe;
 pub use record::Recorder;
-pub use schedule::{Continuation, ubatches};
+pub use schedule::{Cut, Places, Schedule, ubatches};
 pub use steps::{Step, memory_of, steps_of};
