@@ -37,7 +37,8 @@ pub enum EngineError {
     },
     /// Sequences do not stand together in a ubatch, or some have more tokens than others.
     #[error(
-        "sequences {got:?} in one ubatch: the tokens of a sequence stand together, and each sequence has as many; run the rest in          a ubatch of its own"
+        "sequences {got:?} in one ubatch: the tokens of a sequence stand together, and each sequence has as many; run the rest in \
+         a ubatch of its own"
     )]
     Sequences {
         /// The sequence of each token.
@@ -45,7 +46,8 @@ pub enum EngineError {
     },
     /// A recurrent state cannot be taken back as far as that.
     #[error(
-        "sequence {sequence} cannot be taken back by {tokens} token(s): {kept} earlier state(s) are kept (n_rs_seq = {n_rs_seq}); keep more, or          forget the sequence and run it again"
+        "sequence {sequence} cannot be taken back by {tokens} token(s): {kept} earlier state(s) are kept (n_rs_seq = {n_rs_seq}); keep more, or \
+         forget the sequence and run it again"
     )]
     Rollback {
         /// The sequence.
@@ -65,7 +67,8 @@ pub enum EngineError {
     },
     /// Tokens, positions, sequences and outputs are not equally many, or none.
     #[error(
-        "a ubatch of {tokens} tokens, {positions} positions, {sequences} sequences and {outputs} outputs; expected as many of each, at          least one"
+        "a ubatch of {tokens} tokens, {positions} positions, {sequences} sequences and {outputs} outputs; expected as many of each, at \
+         least one"
     )]
     UbatchSize {
         /// Number of tokens.
