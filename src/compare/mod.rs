@@ -6,6 +6,7 @@
 mod budget;
 mod comparison;
 mod error;
+mod greedy;
 mod legs;
 mod limit;
 mod logits;
@@ -18,6 +19,7 @@ mod verdict;
 pub use budget::{BUDGET_FACTOR, U, budget};
 pub use comparison::{Comparison, FirstDifference, KindRow, LayerWorst, StepWorst, worst};
 pub use error::CompareError;
+pub use greedy::Greedy;
 pub use legs::{Departs, Leg, Legs};
 pub use limit::{CUMULATIVE_RELATIVE_L2, FLOOR_FACTOR, LARGEST_LIMIT, Limit};
 pub use logits::LogitsResult;

@@ -72,7 +72,7 @@ impl<'a> Comparer<'a> {
         let limit = floor.map_or(Limit::CUMULATIVE, Limit::of_floor);
         let result = TensorResult::measure(id.clone(), op, reference, actual, None, limit)?;
         if id.name == LOGITS && reference.ne == ne {
-            self.logits.extend(logits(id.step, reference, values)?);
+            self.logits.extend(logits(id.step, reference, values, limit)?);
         }
         let is_measured = result.metrics.is_some();
         self.results[index] = Some(TensorResult { floor, ..result });
@@ -112,11 +112,12 @@ fn scale(
     Ok(())
 }
 
-/// Compares each row of logits.
+/// Compares each row of logits; `limit` is that of the whole tensor.
 pub(super) fn logits(
     step: u32,
     reference: Shaped<&[f32]>,
     actual: Values<'_>,
+    limit: Limit,
 ) -> Result<Vec<LogitsResult>, HarnessError> {
     let n_vocab = reference.ne[0] as usize;
     let mut results = Vec::new();
@@ -126,7 +127,7 @@ pub(super) fn logits(
             Values::F32(values) => Values::F32(&values[range]),
             Values::F64(values) => Values::F64(&values[range]),
         };
-        results.push(LogitsResult::measure(step, row as u32, logits, actual)?);
+        results.push(LogitsResult::measure(step, row as u32, logits, actual, limit)?);
     }
     Ok(results)
 }

@@ -96,7 +96,8 @@ impl<'a> Reseeder<'a> {
         if id.name == "result_output"
             && let Some(reference) = self.dump.f32(node)?
         {
-            self.logits.extend(logits(id.step, Shaped { ne, values: &*reference }, values)?);
+            let limit = floor.map_or(Limit::CUMULATIVE, Limit::of_floor);
+            self.logits.extend(logits(id.step, Shaped { ne, values: &*reference }, values, limit)?);
         }
         if self.given_root(node).is_some() {
             return self.results.judge_view(node, values);

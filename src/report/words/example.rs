@@ -29,7 +29,8 @@ pub(crate) fn legs(actual: f64, reference: f64) -> Legs {
 
 /// Logits of one row: token 1 first, by 0.5.
 pub(crate) fn logits(step: u32, actual: [f32; 3]) -> LogitsResult {
-    LogitsResult::measure(step, 0, &[1.0, 2.0, 1.5], Values::F32(&actual)).expect("three on both sides")
+    LogitsResult::measure(step, 0, &[1.0, 2.0, 1.5], Values::F32(&actual), Limit::CUMULATIVE)
+        .expect("three on both sides")
 }
 
 /// Four tensors that pass: an exact one, one at 0.4 and one at 0.002 of the limit, one skipped.

@@ -176,14 +176,14 @@ pub(crate) fn logits_line(logits: &[LogitsResult]) -> String {
     let several = match logits.len() {
         1 => String::new(),
         n => {
-            let equal = logits.iter().filter(|l| l.argmax_agrees()).count();
+            let equal = logits.iter().filter(|l| l.greedy == crate::compare::Greedy::Equal).count();
             format!("argmax equal in {equal} of {n}; worst step {}{row}: ", worst.step)
         }
     };
     format!(
         "{several}argmax {} {} {}, margin {}; top-10 {}/{}; cosine {}",
         token(worst.argmax_reference()),
-        if worst.argmax_agrees() { "=" } else { "!=" },
+        if worst.greedy == crate::compare::Greedy::Equal { "=" } else { "!=" },
         token(worst.argmax_actual()),
         worst.margin.map_or("none".to_owned(), decimal),
         worst.top10_agreement,
