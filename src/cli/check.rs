@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 use clap::{Args as ClapArgs, ValueEnum};
 
-use super::header::header;
+use super::header::{header, steps};
 use super::output::{require_folder, write};
 use super::subject::{Subject, SubjectArgs, Which};
 use super::{DIFFERENCE, progress};
@@ -17,7 +17,7 @@ use crate::engine::{
 use crate::gguf::{Gguf, sha256};
 use crate::harness::{self, Check, CheckOptions, Floor, Mode, ReferenceModel, StateKind};
 use crate::model::Model;
-use crate::report::{self, Options, Report};
+use crate::report::{self, Options, Report, Step};
 
 #[derive(ClapArgs, Debug)]
 #[command(after_help = "\
@@ -155,6 +155,7 @@ fn floor(
 struct Checked {
     name: String,
     header: Vec<String>,
+    steps: Vec<Step>,
     check: Check,
 }
 
@@ -229,12 +230,17 @@ pub(super) fn run(args: Args) -> Result<ExitCode> {
                 );
             }
             let header = header(&name, &model, &dump, &*engine, &conventions, &check);
-            checked.push(Checked { name, header, check });
+            checked.push(Checked { name, header, steps: steps(&dump), check });
         }
     }
     let reports: Vec<Report<'_>> = checked
         .iter()
-        .map(|c| Report { name: &c.name, header: &c.header, comparison: &c.check.comparison })
+        .map(|c| Report {
+            name: &c.name,
+            header: &c.header,
+            steps: &c.steps,
+            comparison: &c.check.comparison,
+        })
         .collect();
     let options = Options { all: args.all, ..Options::default() };
     for (path, format) in outputs {

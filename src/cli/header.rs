@@ -4,6 +4,7 @@ use crate::dump::Dump;
 use crate::engine::{Conventions, Engine};
 use crate::harness::Check;
 use crate::model::{LayerKind, Model};
+use crate::report::{Step, StepToken};
 use crate::synth::UNFOLDED_FROM;
 
 /// The header of one dump's report.
@@ -66,4 +67,19 @@ pub(super) fn header(
     }
     header.extend(model.notes().iter().map(|note| format!("note: {note}")));
     header
+}
+
+/// What each step of a dump evaluated.
+pub(super) fn steps(dump: &Dump) -> Vec<Step> {
+    let ubatches = dump.manifest().run.ubatches.iter();
+    ubatches
+        .map(|ubatch| {
+            let places = ubatch.positions.iter().zip(&ubatch.seq_ids).zip(&ubatch.outputs);
+            let tokens = ubatch.tokens.iter().zip(places);
+            let token = |(&id, ((&position, seq_ids), &output)): (&i32, ((&i32, &Vec<i32>), &u8))| {
+                StepToken { id, position, seq_ids: seq_ids.clone(), is_output: output != 0 }
+            };
+            Step { step: ubatch.step, tokens: tokens.map(token).collect() }
+        })
+        .collect()
 }

@@ -4,6 +4,7 @@
 //! is not a pass, and every judgement is written `err <= limit`, so that NaN fails.
 
 mod budget;
+mod by_step;
 mod comparison;
 mod error;
 mod greedy;
@@ -17,6 +18,7 @@ mod sums;
 mod verdict;
 
 pub use budget::{BUDGET_FACTOR, U, budget};
+pub use by_step::{ByStep, StepRow};
 pub use comparison::{Comparison, FirstDifference, KindRow, LayerWorst, StepWorst, worst};
 pub use error::CompareError;
 pub use greedy::Greedy;

@@ -43,7 +43,11 @@ fn section(report: &Report<'_>) -> String {
         out += &format!("<p><span class=\"fail\">{}</span></p>\n", escape(&first));
     }
     out += &map(comparison);
+    let view = words::step_view(comparison, report.steps, true);
+    out += &lines(&view);
     out += &format!("<p>logits: {}</p>\n", escape(&words::logits_line(&comparison.logits)));
+    let rows = words::token_rows(&comparison.logits, report.steps, true);
+    out += &lines(&rows);
     for note in words::notes(comparison) {
         out += &format!("<p>note: {}</p>\n", escape(&note));
     }
@@ -54,6 +58,11 @@ fn section(report: &Report<'_>) -> String {
         escape(&words::summary_line(&[comparison])),
     );
     out
+}
+
+/// Lines as they stand in the table for people; nothing if there are none.
+fn lines(lines: &[String]) -> String {
+    if lines.is_empty() { String::new() } else { format!("<pre>{}</pre>\n", escape(&lines.join("\n"))) }
 }
 
 fn kind(row: &KindRow<'_>) -> String {
@@ -124,7 +133,7 @@ mod tests {
 
     fn render(comparison: &Comparison) -> String {
         let header = ["a <b>".to_owned()];
-        Html.render(&[Report { name: "a & b", header: &header, comparison }], Options::default())
+        Html.render(&[Report { name: "a & b", header: &header, steps: &[], comparison }], Options::default())
     }
 
     #[test]
@@ -147,6 +156,24 @@ mod tests {
             );
             assert!(page.contains("<td class=\"bad\" title=\"step 0, layer 1: fails\">"), "{page}");
         }
+    }
+
+    #[test]
+    fn steps_and_tokens_are_there() {
+        let mut comparison = example::passing();
+        comparison.logits.push(example::logits(1, [1.0, 1.5, 2.0]));
+        let page = render(&comparison);
+        assert!(
+            page.contains(
+                "<pre>l_out by step (worst share of limit), layers 0 to 1&#10;  step 0  ▂▇  worst l_out-1"
+            ),
+            "{page}"
+        );
+        assert!(page.contains("&#10;  step 1  1 != 2, margin 0.50, actual 0.50  top-10 3/3;"), "{page}");
+        assert!(
+            page.contains("the next token differs first at step 1")
+                && page.contains("<span class=\"fail\">fail")
+        );
     }
 
     #[test]

@@ -1,5 +1,5 @@
 //! JUnit XML for CI: a test suite per report, a test case per tensor kind and operator (a case per tensor
-//! would be tens of thousands), and one for the whole, so that comparing nothing is a failed test too.
+//! would be tens of thousands), one for the tokens that the logits choose, and one for the whole, so that comparing nothing is a failed test too.
 
 use super::words::{self, count, escape};
 use super::{Format, Options, Report};
@@ -15,7 +15,7 @@ impl Format for Junit {
 
     fn render(&self, reports: &[Report<'_>], _: Options) -> String {
         let nothing = Comparison::default();
-        let no_report = [Report { name: "no case", header: &[], comparison: &nothing }];
+        let no_report = [Report { name: "no case", header: &[], steps: &[], comparison: &nothing }];
         let reports = if reports.is_empty() { &no_report } else { reports };
         let suites: String = reports.iter().map(suite).collect();
         format!("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n{suites}</testsuites>\n")
@@ -32,6 +32,13 @@ enum Outcome {
 fn suite(report: &Report<'_>) -> String {
     let comparison = report.comparison;
     let mut cases: Vec<(String, Outcome)> = comparison.kinds().iter().map(kind).collect();
+    if !comparison.logits.is_empty() {
+        let tokens = match comparison.first_other_token() {
+            None => Outcome::Pass,
+            Some(_) => Outcome::Fail(words::logits_line(&comparison.logits)),
+        };
+        cases.push(("greedy tokens".to_owned(), tokens));
+    }
     let line = words::summary_line(&[comparison]);
     let whole = if comparison.is_pass() { Outcome::Pass } else { Outcome::Fail(line) };
     cases.push(("all tensors".to_owned(), whole));
@@ -77,17 +84,18 @@ mod tests {
     use crate::report::words::example;
 
     fn render(comparison: &Comparison) -> String {
-        Junit.render(&[Report { name: "a \"b\"", header: &[], comparison }], Options::default())
+        Junit.render(&[Report { name: "a \"b\"", header: &[], steps: &[], comparison }], Options::default())
     }
 
     #[test]
     fn a_passing_run_written_out() {
         let expected = r#"<?xml version="1.0" encoding="UTF-8"?>
 <testsuites>
-  <testsuite name="a &quot;b&quot;" tests="4" failures="0" errors="0" skipped="1">
+  <testsuite name="a &quot;b&quot;" tests="5" failures="0" errors="0" skipped="1">
     <testcase classname="lockstep.a &quot;b&quot;" name="l_out (ADD)"/>
     <testcase classname="lockstep.a &quot;b&quot;" name="attn_norm (RMS_NORM)"/>
     <testcase classname="lockstep.a &quot;b&quot;" name="view (VIEW)"><skipped message="skipped: a view"/></testcase>
+    <testcase classname="lockstep.a &quot;b&quot;" name="greedy tokens"/>
     <testcase classname="lockstep.a &quot;b&quot;" name="all tensors"/>
   </testsuite>
 </testsuites>
@@ -105,6 +113,18 @@ mod tests {
             let message = format!("message=\"1 of 1 tensors fail; worst {}, step 0: ", bad.id.name);
             assert!(xml.contains(&message), "{xml}");
         }
+    }
+
+    #[test]
+    fn another_token_fails_the_tokens_and_the_whole() {
+        let mut comparison = example::passing();
+        comparison.logits.push(example::logits(1, [1.0, 1.5, 2.0]));
+        let xml = render(&comparison);
+        assert!(xml.contains("failures=\"2\""), "{xml}");
+        assert!(
+            xml.contains("name=\"greedy tokens\"><failure message=\"argmax equal in 1 of 2, different in 1;"),
+            "{xml}"
+        );
     }
 
     #[test]

@@ -12,7 +12,8 @@ mod words;
 use crate::compare::Comparison;
 
 pub use words::{
-    first_difference, invariants_json, invariants_table, replay_json, replay_line, replay_table, summary_line,
+    Step, StepToken, first_difference, invariants_json, invariants_table, replay_json, replay_line, replay_table,
+    summary_line,
 };
 
 /// One comparison with what a reader needs to know about it.
@@ -22,6 +23,8 @@ pub struct Report<'a> {
     pub name: &'a str,
     /// Lines that the table begins with: the model, the engine, the reference.
     pub header: &'a [String],
+    /// What each step evaluated; without it, steps are shown by their number alone.
+    pub steps: &'a [Step],
     /// The results.
     pub comparison: &'a Comparison,
 }

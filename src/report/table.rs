@@ -50,13 +50,14 @@ fn block(report: &Report<'_>, options: Options) -> String {
         }
         lines.push(String::new());
     }
-    lines.extend(overview(comparison).into_iter().map(|line| format!("  {line}")));
+    lines.extend(overview(report, options).into_iter().map(|line| format!("  {line}")));
     lines.extend([String::new(), words::summary_line(&[comparison]), String::new()]);
     lines.join("\n")
 }
 
 /// The lines below the table.
-fn overview(comparison: &Comparison) -> Vec<String> {
+fn overview(report: &Report<'_>, options: Options) -> Vec<String> {
+    let comparison = report.comparison;
     let layers: Vec<(u32, f64)> = comparison.layers().iter().map(|l| (l.layer, l.share)).collect();
     let steps: Vec<(u32, f64)> = comparison.steps().iter().map(|s| (s.step, s.share)).collect();
     let mut lines = Vec::new();
@@ -66,7 +67,9 @@ fn overview(comparison: &Comparison) -> Vec<String> {
             lines.push(format!("by {what:<5} (worst share of limit)   {first} {} {last}", bars(&shares)));
         }
     }
+    lines.extend(words::step_view(comparison, report.steps, options.all));
     lines.push(format!("logits   {}", words::logits_line(&comparison.logits)));
+    lines.extend(words::token_rows(&comparison.logits, report.steps, options.all));
     lines.extend(words::floor_line(comparison).map(|line| format!("noise    {line}")));
     lines.extend(words::notes(comparison).into_iter().map(|note| format!("note     {note}")));
     lines
@@ -190,7 +193,7 @@ mod tests {
 
     fn render(comparison: &Comparison, all: bool) -> String {
         let header = ["mini   qwen35 2 layers".to_owned()];
-        let report = Report { name: "mini", header: &header, comparison };
+        let report = Report { name: "mini", header: &header, steps: &[], comparison };
         Table.render(&[report], Options { all, ..Options::default() })
     }
 
@@ -205,7 +208,9 @@ mini   qwen35 2 layers
   view       VIEW           1                                  skipped  blk.1 step 0: a view
 
   by layer (worst share of limit)   0 ▂▇ 1
-  logits   argmax 1 = 1, margin 0.50; top-10 3/3; cosine 1
+  l_out by step (worst share of limit), layers 0 to 1
+    step 0  ▂▇  worst l_out-1 0.4 of its limit
+  logits   argmax 1 = 1, margin 0.50, actual 0.50; top-10 3/3; cosine 1
   note     1 skipped: a view
 
 3 compared: 3 pass, 0 differ, 0 missing, 0 extra, 1 skipped; coverage 75%; worst l_out-1 0.4 of its limit
@@ -236,7 +241,10 @@ first difference: attn_output-1 (blk.1, MUL_MAT, step 0): relative L2 0.31, limi
   view         VIEW           1                                    skipped   0/1  blk.1 step 0: a view
 
   by layer (worst share of limit)   0 ▂██ 50
-  logits   argmax 1 = 1, margin 0.50; top-10 3/3; cosine 1
+  l_out by step (worst share of limit), layers 0 to 50
+    step 0  ▂▇█  worst l_out-50 600 of its limit
+  first step over its limit: step 0: l_out-50 600 of its limit
+  logits   argmax 1 = 1, margin 0.50, actual 0.50; top-10 3/3; cosine 1
   note     1 skipped: a view
 
 6 compared: 3 pass, 2 differ, 1 missing, 1 extra, 1 skipped, 1 shape, 1 non-finite; coverage 66.6%; worst norm-1 non-finite
@@ -309,7 +317,7 @@ first difference: attn_output-1 (blk.1, MUL_MAT, step 0): relative L2 0.31, limi
     #[test]
     fn several_reports_end_with_the_line_over_all() {
         let (good, empty) = (example::passing(), Comparison::default());
-        let report = |comparison| Report { name: "mini", header: &[], comparison };
+        let report = |comparison| Report { name: "mini", header: &[], steps: &[], comparison };
         let text = Table.render(&[report(&good), report(&empty)], Options::default());
         let last = words::summary_line(&[&good, &empty]);
         assert!(text.contains("0 skipped; coverage 0%; nothing was compared\n\n3 compared"), "{text}");

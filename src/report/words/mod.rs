@@ -7,6 +7,8 @@ mod replay;
 mod replay_json;
 mod sentence;
 mod sparkline;
+mod steps;
+mod tokens;
 
 #[cfg(test)]
 pub(super) mod example;
@@ -15,8 +17,11 @@ pub use invariants::{invariants_json, invariants_table};
 pub use replay::{replay_line, replay_table};
 pub use replay_json::replay_json;
 pub use sentence::{first_difference, summary_line};
+pub use steps::{Step, StepToken};
 
 pub(super) use markup::escape;
 pub(super) use number::{cosine, count, decimal, finite, index, scientific, share, units};
-pub(super) use sentence::{floor_line, logits_line, notes, place, reason, shape, tensor_name, verdict};
+pub(super) use sentence::{floor_line, notes, place, reason, shape, tensor_name, verdict};
 pub(super) use sparkline::bars;
+pub(super) use steps::{RESIDUAL, output, step_view};
+pub(super) use tokens::{logits_line, token_rows};

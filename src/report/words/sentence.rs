@@ -2,10 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::number::{cosine, count, decimal, digits, index, limit, percent, scientific, share};
-use crate::compare::{
-    Comparison, Departs, Leg, LogitsResult, Metrics, Summary, TensorResult, Verdict, worst,
-};
+use super::number::{count, decimal, digits, index, limit, percent, scientific, share};
+use super::tokens::{other_token, other_tokens};
+use crate::compare::{Comparison, Departs, Leg, Metrics, Summary, TensorResult, Verdict, worst};
 use crate::tensor::{Layout, TensorId};
 
 /// The name, with its occurrence if it is not the first: `norm-3 #1`.
@@ -91,10 +90,7 @@ fn differs(result: &TensorResult, metrics: Option<&Metrics>) -> String {
 /// failed too; or, if none did, which token differs. `None` for a pass.
 pub fn first_difference(comparison: &Comparison) -> Option<String> {
     let Some(first) = comparison.first_difference() else {
-        let step = comparison.first_other_token()?.step;
-        return Some(format!(
-            "every tensor is within its limit, but the next token differs first at step {step}"
-        ));
+        return comparison.first_other_token().map(other_token);
     };
     let result = first.result;
     let layer = result.id.layer().map(|layer| format!("blk.{layer}"));
@@ -158,38 +154,18 @@ pub fn summary_line(comparisons: &[&Comparison]) -> String {
     }
     line += &match worst(comparisons.iter().filter_map(|c| c.worst())) {
         None => "nothing was compared".to_owned(),
-        Some(r) => match r.share {
-            Some(of_limit) => format!("worst {} {} of its limit", tensor_name(&r.id), share(of_limit)),
-            None => format!("worst {} {}", tensor_name(&r.id), verdict(&r.verdict)),
-        },
+        Some(result) => format!("worst {}", of_limit(result)),
     };
-    line
+    line + &other_tokens(comparisons)
 }
 
-/// The next token on both sides; of several rows the worst, with how many agree.
-pub(crate) fn logits_line(logits: &[LogitsResult]) -> String {
-    let Some(worst) = logits.iter().reduce(|a, b| if b.cmp_severity(a).is_gt() { b } else { a }) else {
-        return "none compared".to_owned();
-    };
-    let token = |id: Option<u32>| id.map_or("none".to_owned(), |id| id.to_string());
-    let row = if worst.row == 0 { String::new() } else { format!(" row {}", worst.row) };
-    let several = match logits.len() {
-        1 => String::new(),
-        n => {
-            let equal = logits.iter().filter(|l| l.greedy == crate::compare::Greedy::Equal).count();
-            format!("argmax equal in {equal} of {n}; worst step {}{row}: ", worst.step)
-        }
-    };
-    format!(
-        "{several}argmax {} {} {}, margin {}; top-10 {}/{}; cosine {}",
-        token(worst.argmax_reference()),
-        if worst.greedy == crate::compare::Greedy::Equal { "=" } else { "!=" },
-        token(worst.argmax_actual()),
-        worst.margin.map_or("none".to_owned(), decimal),
-        worst.top10_agreement,
-        worst.best_reference.len().max(worst.best_actual.len()),
-        cosine(worst.one_minus_cosine),
-    )
+/// How much of its limit a tensor uses, or how it ended if it has no share: `l_out-50 0.4 of its limit`, `norm-1 non-finite`.
+pub(crate) fn of_limit(result: &TensorResult) -> String {
+    let name = tensor_name(&result.id);
+    match result.share {
+        Some(of_limit) => format!("{name} {} of its limit", share(of_limit)),
+        None => format!("{name} {}", verdict(&result.verdict)),
+    }
 }
 
 /// The tensor whose error is the most times its noise floor; none if no floor was measured.
@@ -295,17 +271,17 @@ mod tests {
     }
 
     #[test]
-    fn logits_of_one_row_and_of_several() {
-        let equal = example::logits(0, [1.0, 2.0, 1.5]);
+    fn another_token_alone_is_said() {
+        let mut comparison = example::passing();
+        comparison.logits.push(example::logits(3, [1.0, 1.5, 2.0]));
         assert_eq!(
-            logits_line(std::slice::from_ref(&equal)),
-            "argmax 1 = 1, margin 0.50; top-10 3/3; cosine 1"
+            first_difference(&comparison).unwrap(),
+            "every tensor is within its limit, but the next token differs first at step 3: 1 != 2, margin 0.50, actual 0.50, \
+             different: rank 2, 0.50 behind, noise 2.2e-03"
         );
-        assert_eq!(
-            logits_line(&[equal, example::logits(3, [1.0, 1.5, 2.0])]),
-            "argmax equal in 1 of 2; worst step 3: argmax 1 != 2, margin 0.50; top-10 3/3; cosine 1 - 3.4e-02"
+        assert!(
+            summary_line(&[&comparison]).ends_with("of its limit; tokens: 1 equal, 0 near ties, 1 different")
         );
-        assert_eq!(logits_line(&[]), "none compared");
     }
 
     #[test]
