@@ -5,6 +5,7 @@ mod markup;
 mod number;
 mod replay;
 mod replay_json;
+mod run_json;
 mod sentence;
 mod sparkline;
 mod steps;
@@ -21,7 +22,8 @@ pub use steps::{Step, StepToken};
 
 pub(super) use markup::escape;
 pub(super) use number::{cosine, count, decimal, finite, index, scientific, share, units};
+pub(super) use run_json::{LogitsJson, StepJson, logits_json, steps_json};
 pub(super) use sentence::{floor_line, notes, place, reason, shape, tensor_name, verdict};
 pub(super) use sparkline::bars;
-pub(super) use steps::{RESIDUAL, output, step_view};
+pub(super) use steps::step_view;
 pub(super) use tokens::{logits_line, token_rows};
