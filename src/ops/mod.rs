@@ -20,7 +20,10 @@ mod ssm_conv;
 mod unary;
 
 pub use fwht::fwht;
-pub use gated_delta_net::{DecayOrder, DeltaGates, DeltaRule, gated_delta_net};
+pub use gated_delta_net::{
+    DELTA_CHUNK, DecayOrder, DeltaGates, DeltaInputs, DeltaRule, DeltaSteps, NoSteps,
+    delta_net_autoregressive, delta_net_chunked, gated_delta_net,
+};
 pub use get_rows::get_rows;
 pub use glu::swiglu;
 pub use mul_mat::{Activations, Rows, carry, dot, mul_mat};

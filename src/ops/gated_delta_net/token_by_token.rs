@@ -15,7 +15,7 @@
 use ndarray::{Array3, ArrayView2, ArrayView3, ArrayViewMut3, Axis};
 use rayon::prelude::*;
 
-use super::{Real, dot};
+use crate::ops::{Real, dot};
 
 /// What is written into the state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
