@@ -29,10 +29,10 @@ pub fn delta_net_autoregressive<T: Real, S: DeltaSteps<T>>(
     let (n_seqs, n_tokens, n_v, d) = inputs.dim(&state);
     assert!(n_tokens == 1, "{n_tokens} tokens");
     let by_head = [0, 2, 1, 3]; // [n_seqs, n_v, 1, d]
-    let q = steps.step("q_in", inputs.q.mapv(|q| q * scale).permuted_axes(by_head))?;
     steps.view("k_in", inputs.k.permuted_axes(by_head))?;
     steps.view("v_in", inputs.v.permuted_axes(by_head))?;
     let state = steps.step("new_state", updated(inputs, state))?;
+    let q = steps.step("q_in", inputs.q.mapv(|q| q * scale).permuted_axes(by_head))?;
     let o = Array4::from_shape_fn((n_seqs, 1, n_v, d), |(seq, _, head, j)| {
         sum_of_products(state.slice(s![seq, head, j, ..]), q.slice(s![seq, head, 0, ..]))
     });
