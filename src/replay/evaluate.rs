@@ -56,8 +56,28 @@ pub(super) struct Evaluated {
 
 /// Operators whose every element is a monotone function of one element of each source, while the others stay: over a box of
 /// inputs, such a function is farthest from its middle at a corner.
-const MONOTONE: [&str; 10] =
-    ["ADD", "SUB", "MUL", "SCALE", "CONT", "CPY", "RESHAPE", "UNARY SOFTPLUS", "UNARY SIGMOID", "UNARY EXP"];
+const MONOTONE: [&str; 16] = [
+    "ADD",
+    "SUB",
+    "MUL",
+    "SCALE",
+    "CONT",
+    "CPY",
+    "RESHAPE",
+    "REPEAT",
+    "PAD",
+    "TRI",
+    "DIAG",
+    "SET",
+    "UNARY NEG",
+    "UNARY SOFTPLUS",
+    "UNARY SIGMOID",
+    "UNARY EXP",
+];
+
+/// Operators whose every element is a sum of products with one element of each source: moved by `s`, a source x moves it by no
+/// more than `f(|x| + s) - f(|x|)`, all sources taken together.
+const SUMS_OF_PRODUCTS: [&str; 3] = ["MUL_MAT", "SUM_ROWS", "CUMSUM"];
 
 impl Evaluated {
     /// The part that a view of the node shows.
@@ -98,6 +118,7 @@ pub(super) fn evaluate(
     let oracle = oracle(&invocation).map_err(|error| error.to_string())?;
     if let Some(derived) = sources.derived.iter().flatten().next()
         && !MONOTONE.contains(&judge::op_of(node).as_str())
+        && !SUMS_OF_PRODUCTS.contains(&node.op.as_str())
     {
         return Err(format!("a source is not in the dump: {}", derived.name));
     }
@@ -146,6 +167,9 @@ fn inherited(
     if derived.is_empty() {
         return Ok(Vec::new());
     }
+    if SUMS_OF_PRODUCTS.contains(&node.op.as_str()) {
+        return inherited_by_sums(oracle, node, sources, rounding);
+    }
     let mut inherited = vec![0.0; exact.values.len()];
     for corner in 0..1usize << derived.len() {
         let mut moved = sources.operands.clone();
@@ -168,6 +192,37 @@ fn inherited(
         }
     }
     Ok(inherited)
+}
+
+/// How far each value of a sum of products can move.
+fn inherited_by_sums(
+    oracle: &dyn Oracle,
+    node: &Node,
+    sources: &Sources<'_>,
+    rounding: Rounding,
+) -> Result<Vec<f64>, String> {
+    let mut sizes = sources.operands.clone();
+    let mut moved = sources.operands.clone();
+    for (index, derived) in sources.derived.iter().enumerate() {
+        let (Some(Operand { data: Data::Float(sizes), .. }), Some(Operand { data: Data::Float(moved), .. })) =
+            (&mut sizes[index], &mut moved[index])
+        else {
+            if sources.operands[index].is_none() {
+                continue;
+            }
+            return Err(format!("a source is not in the dump, and another is no f32: {}", node.name));
+        };
+        sizes.iter_mut().for_each(|size| *size = size.abs());
+        moved.copy_from_slice(sizes);
+        for (moved, slack) in moved.iter_mut().zip(derived.iter().flat_map(|derived| &derived.slack)) {
+            *moved = outwards(f64::from(*moved) + slack, 1.0);
+        }
+    }
+    let values = |operands: &[Option<Operand<'_>>]| {
+        oracle.exact_with(&invocation(node, operands), rounding).map_err(|error| error.to_string())
+    };
+    let (sizes, moved) = (values(&sizes)?.values, values(&moved)?.values);
+    Ok(sizes.iter().zip(moved).map(|(size, moved)| moved - size).collect())
 }
 
 /// The nearest f32 that is not on the inner side.

@@ -70,7 +70,9 @@ pub(super) fn pick(values: &[f64], node: &Node, view: &Node) -> Result<Vec<f64>,
     let element = node.ty.block_bytes() as u64;
     // The same strides in elements of f64.
     let widen = |bytes: u64| bytes / element * size_of::<f64>() as u64;
-    let offset = view.view_of.as_ref().map_or(0, |view| view.offset);
+    let offset = |node: &Node| node.view_of.as_ref().map_or(0, |view| view.offset);
+    let outside = || format!("{} does not lie within {}", view.name, node.name);
+    let offset = offset(view).checked_sub(offset(node)).ok_or_else(outside)?;
     let layout = Layout { ne: view.ne, nb: view.nb.map(widen) };
     let picked = gather(bytemuck::cast_slice(values), &layout, widen(offset), size_of::<f64>());
     let picked = picked.map_err(|error| error.to_string())?;

@@ -10,16 +10,20 @@ use crate::quant;
 use crate::tensor::{GgmlType, Layout};
 
 /// Where the sources come from.
+#[derive(Clone, Copy)]
 pub(super) struct Operands<'a> {
     pub(super) gguf: &'a Gguf,
     pub(super) dump: &'a Dump,
+    /// Whether a node without a name is evaluated even where the dump holds it, as an engine has only tensors with names and
+    /// computes what lies between them itself.
+    pub(super) by_name: bool,
 }
 
 /// The sources of a node.
 pub(super) struct Sources<'a> {
     /// Each source; an empty slot is none.
     pub(super) operands: Vec<Option<Operand<'a>>>,
-    /// For those that the dump does not hold and that were evaluated: how far they may be from what the reference had.
+    /// For those that were evaluated, mostly as the dump does not hold them: how far they may be from what the reference had.
     pub(super) derived: Vec<Option<Derived>>,
 }
 
@@ -83,6 +87,7 @@ impl<'a> Operands<'a> {
         let held = match source.from {
             Origin::Node(id) => match self.dump.node(id) {
                 None => Err(format!("a source is not in the graph: {name}")),
+                Some(node) if self.is_between_names(node) => return self.derive(node, caches, run),
                 Some(node) => match self.dump.bytes(node)? {
                     Some(bytes) => plain(node.ty, node.ne, &bytes, name),
                     None if node
@@ -113,15 +118,21 @@ impl<'a> Operands<'a> {
         Ok(held.map(|operand| (operand, None)))
     }
 
+    /// Whether neither a node nor, if it is a view, what it shows has a name.
+    fn is_between_names(&self, node: &Node) -> bool {
+        let shown = match self.dump.computed_by(node) {
+            Origin::Node(computed) => self.dump.node(computed),
+            Origin::Leaf(_) => None,
+        };
+        self.by_name && !node.is_named() && shown.is_some_and(|shown| !shown.is_named())
+    }
+
     /// Evaluates a node that the dump does not hold, or the one that it is a view of, from what it was computed from.
     fn derive(&self, node: &Node, caches: &Caches<'_>, run: &Run) -> Result<Found<Operated<'a>>, DumpError> {
         let missing = || Ok(Err(format!("a source is not in the dump: {}", node.name)));
-        // An operator that works in place shares its memory with a source, and is computed all the same.
-        let root = node.view_of.as_ref().filter(|_| node.is_pure_view()).map(|view| view.root);
-        let computed = match root {
-            Some(Origin::Node(root)) => self.dump.node(root),
-            Some(Origin::Leaf(_)) => None,
-            None => Some(node),
+        let computed = match self.dump.computed_by(node) {
+            Origin::Node(computed) => self.dump.node(computed),
+            Origin::Leaf(_) => None,
         };
         let Some(computed) = computed.filter(|computed| computed.ty == GgmlType::F32) else {
             return missing();

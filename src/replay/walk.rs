@@ -57,16 +57,16 @@ impl<'a> Walk<'a> {
         dump: &'a Dump,
     ) -> Result<Walk<'a>, ReplayError> {
         dump.verify()?;
-        Walk::showing(assumed, gguf, sha256, dump, |root| !dump.has_values(root))
+        Walk::showing(assumed, gguf, sha256, dump, false)
     }
 
-    /// The same, with each node that llama.cpp did not name shown by its views, as an engine has only tensors with names.
-    /// The dump must have been verified.
+    /// The same for what an engine gives, which has only tensors with names: a node without one is shown by its views, and where
+    /// it can be, a tensor is evaluated from those with names in front of it. The dump must have been verified.
     ///
     /// # Errors
     /// If the model is another.
     pub fn by_name(gguf: &'a Gguf, sha256: &str, dump: &'a Dump) -> Result<Walk<'a>, ReplayError> {
-        Walk::showing(Assumed::Fitting, gguf, sha256, dump, |root| !dump.has_values(root) || !root.is_named())
+        Walk::showing(Assumed::Fitting, gguf, sha256, dump, true)
     }
 
     fn showing(
@@ -74,7 +74,7 @@ impl<'a> Walk<'a> {
         gguf: &'a Gguf,
         sha256: &str,
         dump: &'a Dump,
-        is_shown_by_views: impl Fn(&Node) -> bool,
+        by_name: bool,
     ) -> Result<Walk<'a>, ReplayError> {
         let model = &dump.manifest().model;
         if model.sha256 != sha256 {
@@ -88,10 +88,10 @@ impl<'a> Walk<'a> {
         let computed: Vec<&Node> =
             dump.nodes().iter().filter(|node| !node.is_pure_view() && !node.ne.contains(&0)).collect();
         Ok(Walk {
-            operands: Operands { gguf, dump },
+            operands: Operands { gguf, dump, by_name },
             run: Run::of(dump, assumed),
             caches: Caches::new(dump),
-            views: held_views(dump, is_shown_by_views),
+            views: held_views(dump, |root| !dump.has_values(root) || by_name && !root.is_named()),
             computed: computed.into_iter(),
         })
     }
@@ -119,10 +119,11 @@ impl<'a> Walk<'a> {
     pub fn step(&mut self) -> Result<Option<Vec<Judged<'a>>>, ReplayError> {
         let Some(node) = self.computed.next() else { return Ok(None) };
         let held = self.operands.dump.bytes(node)?;
-        let evaluated = match self.operands.of(node, &self.caches, &self.run)? {
-            Err(missing) => Err(missing),
-            Ok(sources) => evaluate(node, &sources, held.as_deref(), &self.run),
-        };
+        let mut evaluated = self.evaluate(self.operands, node, held.as_deref())?;
+        if self.operands.by_name && evaluated.is_err() {
+            let operands = Operands { by_name: false, ..self.operands };
+            evaluated = self.evaluate(operands, node, held.as_deref())?;
+        }
         self.caches.write(node, held.as_deref(), evaluated.as_ref().ok().map(|e| &e.exact));
         let views = self.views.get(&node.id).map_or(&[][..], Vec::as_slice);
         let mut judged = Vec::with_capacity(views.len() + 1);
@@ -135,6 +136,18 @@ impl<'a> Walk<'a> {
             judged.push(self.judge(node, node, &held, evaluated));
         }
         Ok(Some(judged))
+    }
+
+    fn evaluate(
+        &self,
+        operands: Operands<'_>,
+        node: &Node,
+        held: Option<&[u8]>,
+    ) -> Result<Result<Evaluated, String>, ReplayError> {
+        Ok(match operands.of(node, &self.caches, &self.run)? {
+            Err(missing) => Err(missing),
+            Ok(sources) => evaluate(node, &sources, held, &self.run),
+        })
     }
 
     fn judge(
@@ -154,15 +167,14 @@ impl<'a> Walk<'a> {
 }
 
 /// The views that stand in for a computed node, by that node's number: `new_state` and `attn_output` for the unnamed result of
-/// the delta net.
+/// the delta net. What was written in place into the memory of another node is shown for the one that wrote.
 fn held_views(dump: &Dump, is_shown_by_views: impl Fn(&Node) -> bool) -> HashMap<u32, Vec<&Node>> {
     let mut views: HashMap<u32, Vec<&Node>> = HashMap::new();
     for node in dump.nodes().iter().filter(|node| node.is_pure_view() && dump.has_values(node)) {
-        match node.view_of.as_ref().map(|view| view.root) {
-            Some(Origin::Node(root)) if dump.node(root).is_some_and(&is_shown_by_views) => {
-                views.entry(root).or_default().push(node);
-            }
-            _ => {}
+        if let Origin::Node(computed) = dump.computed_by(node)
+            && dump.node(computed).is_some_and(&is_shown_by_views)
+        {
+            views.entry(computed).or_default().push(node);
         }
     }
     views
