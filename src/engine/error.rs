@@ -4,6 +4,7 @@ use thiserror::Error;
 
 use super::TapError;
 use crate::model::ModelError;
+use crate::ops::{DecayOrder, DeltaRule};
 use crate::tensor::GgmlType;
 
 /// Why an engine could not run.
@@ -111,6 +112,12 @@ pub enum EngineError {
         candidate: String,
         /// Why not.
         why: String,
+    },
+    /// The delta net is to run as a graph of plain operators with a rule that this graph does not have.
+    #[error("a delta net out of plain operators has no update by {got:?}; run the fused operator")]
+    UnfusedRule {
+        /// The update and when the state decays.
+        got: (DeltaRule, DecayOrder),
     },
     /// There is no such convention or candidate.
     #[error("unknown convention `{got}`; {expected}")]

@@ -15,7 +15,7 @@ pub use conventions::Conventions;
 pub use error::EngineError;
 pub use fault::StateFault;
 pub use memory::{Memory, StateChange};
-pub use numerics::{ActivationMode, CpuKernel, Numerics, cpu_kernel};
+pub use numerics::{ActivationMode, CpuKernel, DeltaNetRoute, Numerics, cpu_kernel};
 pub use snapshot::{LayerSnapshot, SequenceSnapshot, Snapshot};
 pub use tap::{Emitter, NullTap, Tap, TapError};
 

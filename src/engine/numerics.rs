@@ -1,4 +1,4 @@
-//! What an engine rounds on purpose, as the reference does.
+//! What an engine rounds on purpose, and which of two ways it goes, as the reference does.
 
 use super::EngineError;
 pub use crate::ops::exact::{CpuKernel, cpu_kernel};
@@ -27,7 +27,17 @@ impl ActivationMode {
     }
 }
 
-/// What an engine rounds on purpose. By default nothing.
+/// How the recurrence of the delta net is computed. The result is the same function; roundings and the tensors in between differ.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum DeltaNetRoute {
+    /// By one operator, token by token.
+    #[default]
+    Fused,
+    /// As a graph of plain operators, in chunks, or for one token (llama.cpp with `fused_gdn_ch` and `fused_gdn_ar` off).
+    Unfused,
+}
+
+/// What an engine rounds on purpose, by default nothing, and which way it goes where llama.cpp has two.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Numerics {
     /// What becomes of an activation in front of a product with weights.
@@ -36,11 +46,18 @@ pub struct Numerics {
     pub type_k: GgmlType,
     /// What values are stored in; probabilities are rounded to it in front of the weighted sum.
     pub type_v: GgmlType,
+    /// How the delta net is computed.
+    pub delta_net: DeltaNetRoute,
 }
 
 impl Default for Numerics {
     fn default() -> Numerics {
-        Numerics { activations: ActivationMode::Whole, type_k: GgmlType::F32, type_v: GgmlType::F32 }
+        Numerics {
+            activations: ActivationMode::Whole,
+            type_k: GgmlType::F32,
+            type_v: GgmlType::F32,
+            delta_net: DeltaNetRoute::Fused,
+        }
     }
 }
 
@@ -58,7 +75,7 @@ impl Numerics {
         Ok(())
     }
 
-    /// A few words for a report; empty if nothing is rounded.
+    /// A few words for a report; empty for the default.
     pub fn describe(&self) -> String {
         let mut words = Vec::new();
         if let ActivationMode::Rounded(kernel) = self.activations {
@@ -68,6 +85,9 @@ impl Numerics {
             if ty != GgmlType::F32 {
                 words.push(format!("{cache} {ty}"));
             }
+        }
+        if self.delta_net == DeltaNetRoute::Unfused {
+            words.push("delta net out of plain operators".to_owned());
         }
         words.join(", ")
     }

@@ -18,7 +18,7 @@ use super::steps::steps_of;
 use super::{HarnessError, StateKind};
 use crate::compare::{Comparison, TensorResult, Verdict};
 use crate::dump::{Dump, Node};
-use crate::engine::{ActivationMode, Engine, Numerics, cpu_kernel};
+use crate::engine::{ActivationMode, DeltaNetRoute, Engine, Numerics, cpu_kernel};
 use crate::gguf::Gguf;
 use crate::model::Model;
 use crate::replay::Walk;
@@ -197,7 +197,7 @@ fn join(cumulative: Comparison, reseeded: Comparison) -> Comparison {
 }
 
 /// What an engine has to round on purpose to do as the reference did: activations only if llama.cpp ran the same file, as an
-/// unfolded twin holds f32 weights; keys and values as the run kept them.
+/// unfolded twin holds f32 weights; keys and values as the run kept them; the delta net by the route that the run took.
 ///
 /// # Errors
 /// If the dump names a type of keys or values that there is not.
@@ -216,6 +216,10 @@ pub fn numerics(model_sha256: &str, dump: &Dump) -> Result<Numerics, HarnessErro
         },
         type_k: ty("type_k", &run.type_k)?,
         type_v: ty("type_v", &run.type_v)?,
+        delta_net: match run.fused_gdn {
+            Some(false) => DeltaNetRoute::Unfused,
+            Some(true) | None => DeltaNetRoute::Fused,
+        },
     })
 }
 

@@ -22,7 +22,7 @@ impl StateKind {
         let id = node.id();
         match self {
             StateKind::Conv => matches!(id.kind(), "conv_states" | "conv_input"),
-            StateKind::Recurrent => matches!(id.kind(), "state_predelta" | "new_state"),
+            StateKind::Recurrent => matches!(id.kind(), "state_predelta" | "dnet_add_ch_state" | "new_state"),
             StateKind::Kv => {
                 (id.kind() == "Kcur" && node.op == "ROPE") || (id.kind() == "Vcur" && node.op == "MUL_MAT")
             }

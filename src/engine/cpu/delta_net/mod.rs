@@ -6,23 +6,28 @@
 //! o, S = gated_delta_net(q, k, v, gate, beta, S)
 //! out = Wo (rms_norm(o) w * silu(z))
 //! ```
-//! Each sequence of a ubatch has its own columns and states; the tensors hold all of them side by side, as llama.cpp's do.
+//! Each sequence of a ubatch has its own columns and states; the tensors hold all of them side by side, as llama.cpp's do. The
+//! recurrence is one operator, or a graph of plain ones with names of its own ([`unfused`]).
 //! Mirrors `build_layer_attn_linear` (models/qwen35.cpp), `build_conv_state` and `build_recurrent_attn`
 //! (models/delta-net-base.cpp).
+
+mod unfused;
 
 use std::collections::BTreeMap;
 
 use ndarray::{Array2, Array3, Array4, ArrayView2, ArrayView3, Axis, concatenate, s};
 
+use self::unfused::Route;
 use super::attention::head_scale;
 use super::state::{DeltaNetState, History, apart, side_by_side};
 use super::{Context, scale_rows};
 use crate::engine::{
-    Activation, ConvWindow, DecayForm, EngineError, Gates, HeadMap, NormScope, QkL2Norm, QkvOrder,
-    SsmNormEps, SsmNormGate, StateFault, StateLayout,
+    Activation, ConvWindow, DecayForm, DeltaNetRoute, EngineError, Gates, HeadMap, NormScope, QkL2Norm,
+    QkvOrder, SsmNormEps, SsmNormGate, StateFault, StateLayout,
 };
 use crate::ops::{
-    DecayOrder, DeltaGates, Real, gated_delta_net, l2_norm, rms_norm, sigmoid, silu, softplus, ssm_conv,
+    DecayOrder, DeltaGates, DeltaRule, Real, gated_delta_net, l2_norm, rms_norm, sigmoid, silu, softplus,
+    ssm_conv,
 };
 
 /// Runs layer `il` on its normalised input `[n_tokens, n_embd]`; moves the states of the ubatch's sequences on.
@@ -49,10 +54,11 @@ pub(super) fn run<T: Real>(
     let n_seqs = sequences.len();
     let qkv = context.emitter.emit("linear_attn_qkv_mixed", layer, by_sequence(qkv, n_seqs))?;
     let z = context.emitter.emit("z", layer, z)?;
-    let (gate, beta) = gates(context, il, by_sequence(alpha, n_seqs), by_sequence(beta, n_seqs))?;
+    let route = Route::of(context, input.nrows() / n_seqs);
+    let (gate, beta) = gates(context, il, route, by_sequence(alpha, n_seqs), by_sequence(beta, n_seqs))?;
     let convolved = convolve(context, il, &qkv, &mut conv)?;
-    let [q, k, v] = split(context, il, &convolved)?;
-    let o = recur(context, il, [&q, &k, &v], (&gate, &beta), &mut s)?;
+    let [q, k, v] = split(context, il, route, &convolved)?;
+    let o = recur(context, il, route, [&q, &k, &v], (&gate, &beta), &mut s)?;
     let gated = gated_norm(context, il, o, z)?;
     let gated = context.emitter.emit("final_output", layer, gated)?;
     let like = context.rounds_like()?;
@@ -80,6 +86,7 @@ fn flat<T: Real>(x: Array3<T>) -> Array2<T> {
 fn gates<T: Real>(
     context: &mut Context<'_, '_, '_>,
     il: usize,
+    route: Route,
     alpha: Array3<T>,
     beta: Array3<T>,
 ) -> Result<(Array3<T>, Array3<T>), EngineError> {
@@ -88,7 +95,7 @@ fn gates<T: Real>(
     // llama.cpp names beta with a leading extent of 1.
     let beta = context.emitter.emit("beta", layer, beta.insert_axis(Axis(3)))?;
     let beta = if conventions.gates == Gates::RawBeta { beta } else { beta.mapv_into(sigmoid) };
-    let beta = context.emitter.emit("beta_sigmoid", layer, beta)?.remove_axis(Axis(3));
+    let beta = context.emitter.emit(route.beta(), layer, beta)?.remove_axis(Axis(3));
     let mut alpha = context.emitter.emit("alpha", layer, alpha)?;
     let bias = context.vector::<T>(&format!("blk.{il}.ssm_dt.bias"))?;
     let a = context.vector::<T>(&format!("blk.{il}.ssm_a"))?;
@@ -178,6 +185,7 @@ type Heads<T> = Array4<T>; // [n_seqs, n_tokens, n_head, d]
 fn split<T: Real>(
     context: &mut Context<'_, '_, '_>,
     il: usize,
+    route: Route,
     convolved: &Array3<T>,
 ) -> Result<[Heads<T>; 3], EngineError> {
     let layer = Some(il);
@@ -209,16 +217,30 @@ fn split<T: Real>(
             QkL2Norm::Absent => {}
         }
     }
+    if context.numerics.delta_net == DeltaNetRoute::Unfused {
+        let k_heads: Vec<usize> =
+            (0..n_v).map(|head| k_head(context.conventions.gdn_head_map, head, (n_k, n_v))).collect();
+        (q, k) = (q.select(Axis(2), &k_heads), k.select(Axis(2), &k_heads));
+    }
     let q = context.emitter.emit("q_conv_predelta", layer, q)?;
-    let k = context.emitter.emit("k_conv_predelta", layer, k)?;
-    context.emitter.observe("v_conv_predelta", layer, v.view())?;
+    let k = context.emitter.emit(route.k(), layer, k)?;
+    context.emitter.observe(route.v(), layer, v.view())?;
     Ok([q, k, v])
+}
+
+/// The k head that v head `head` of `n_v` reads, of `n_k`.
+fn k_head(map: HeadMap, head: usize, (n_k, n_v): (usize, usize)) -> usize {
+    match map {
+        HeadMap::Interleaved => head % n_k,
+        HeadMap::Blocked => head / (n_v / n_k),
+    }
 }
 
 /// The recurrence over all tokens of each sequence, emitted with the states before and after.
 fn recur<T: Real>(
     context: &mut Context<'_, '_, '_>,
     il: usize,
+    route: Route,
     [q, k, v]: [&Heads<T>; 3],
     (gate, beta): (&Array3<T>, &Array3<T>),
     states: &mut [History<Array3<T>>], // [n_v, d_v, d_k] each
@@ -233,6 +255,11 @@ fn recur<T: Real>(
     let empty = || Array3::from_elem((0, 0, 0), T::ZERO);
     let taken = states.iter_mut().map(|state| std::mem::replace(&mut state.now, empty())).collect();
     let before = stored(context.emitter.emit("state_predelta", layer, stored(side_by_side(taken)))?);
+    if route != Route::Fused {
+        let (o, after) = unfused::recur(context, il, route, [q, k, v], (gate, beta), before)?;
+        states.iter_mut().zip(apart(after)).for_each(|(state, after)| state.now = after);
+        return context.emitter.emit("attn_output", layer, o);
+    }
     let mut o = Array4::from_elem(v.raw_dim(), T::ZERO);
     let mut after = Vec::with_capacity(states.len());
     for (i, (mut now, history)) in apart(before).into_iter().zip(states.iter_mut()).enumerate() {
@@ -274,17 +301,18 @@ fn recurrence<T: Real>(
 ) -> Array3<T> {
     let conventions = context.conventions;
     let (n_k, n_v, d) = (q.dim().1, v.dim().1, v.dim().2);
-    let k_head = |head: usize| match conventions.gdn_head_map {
-        HeadMap::Interleaved => head % n_k,
-        HeadMap::Blocked => head / (n_v / n_k),
-    };
+    let k_head = |head| k_head(conventions.gdn_head_map, head, (n_k, n_v));
     let scale = T::from_f64(head_scale(conventions.gdn_scale, d));
+    gated_delta_net(q, k, v, gates, state.view_mut(), k_head, scale, rules(context))
+}
+
+/// What is written into a state, and when it decays.
+fn rules(context: &Context<'_, '_, '_>) -> (DeltaRule, DecayOrder) {
     let order = match context.fault {
         Some(StateFault::DecayAfterUpdate) => DecayOrder::AfterUpdate,
-        _ => conventions.update_order,
+        _ => context.conventions.update_order,
     };
-    let rules = (conventions.update_rule, order);
-    gated_delta_net(q, k, v, gates, state.view_mut(), k_head, scale, rules)
+    (context.conventions.update_rule, order)
 }
 
 /// `rms_norm(o) w * silu(z)`: `[n_seqs, n_tokens, d_inner]`.

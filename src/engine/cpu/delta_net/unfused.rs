@@ -1,0 +1,98 @@
+//! The recurrence as llama.cpp's graph of plain operators, and the names that tensors around it then have.
+//!
+//! llama.cpp repeats q and k to the heads of v in front of it (models/qwen35.cpp), and names its inputs once more: what is a tensor of
+//! its own there, and was `beta_sigmoid` or `k_conv_predelta`, has only the later name in the graph.
+
+use ndarray::{Array3, Array4, ArrayView4, Axis};
+
+use super::{Heads, rules};
+use crate::engine::cpu::Context;
+use crate::engine::cpu::attention::head_scale;
+use crate::engine::{DeltaNetRoute, Emitter, EngineError};
+use crate::ops::{
+    DecayOrder, DeltaInputs, DeltaRule, DeltaSteps, Real, delta_net_autoregressive, delta_net_chunked,
+};
+
+/// How the recurrence of one ubatch is computed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Route {
+    /// One operator, `build_delta_net_fused`.
+    Fused,
+    /// More than one token of each sequence, `build_delta_net_chunking`.
+    Chunked,
+    /// One token of each sequence, `build_delta_net_autoregressive`.
+    Autoregressive,
+}
+
+impl Route {
+    /// That of `n_tokens` tokens of each sequence (`build_delta_net`). Where earlier states are kept, llama.cpp always takes the
+    /// operator (`build_recurrent_attn`).
+    pub(super) fn of(context: &Context<'_, '_, '_>, n_tokens: usize) -> Route {
+        match context.numerics.delta_net {
+            DeltaNetRoute::Unfused if context.memory.n_rs_seq == 0 && n_tokens == 1 => Route::Autoregressive,
+            DeltaNetRoute::Unfused if context.memory.n_rs_seq == 0 => Route::Chunked,
+            _ => Route::Fused,
+        }
+    }
+
+    /// What beta is called behind its sigmoid.
+    pub(super) fn beta(self) -> &'static str {
+        if self == Route::Fused { "beta_sigmoid" } else { "b_in" }
+    }
+
+    /// What the normalised k is called.
+    pub(super) fn k(self) -> &'static str {
+        if self == Route::Chunked { "k_in" } else { "k_conv_predelta" }
+    }
+
+    /// What v is called.
+    pub(super) fn v(self) -> &'static str {
+        if self == Route::Chunked { "v_in" } else { "v_conv_predelta" }
+    }
+}
+
+/// Tensors of the graph go where all of the layer go.
+struct Emitted<'e, 't> {
+    emitter: &'e mut Emitter<'t>,
+    layer: Option<usize>,
+}
+
+impl<T: Real> DeltaSteps<T> for Emitted<'_, '_> {
+    type Error = EngineError;
+
+    fn step(&mut self, name: &'static str, values: Array4<T>) -> Result<Array4<T>, EngineError> {
+        self.emitter.emit(name, self.layer, values)
+    }
+
+    fn view(&mut self, name: &'static str, values: ArrayView4<'_, T>) -> Result<(), EngineError> {
+        self.emitter.observe(name, self.layer, values)
+    }
+}
+
+/// Outputs `[n_seqs, n_tokens, n_v, d]` and the states behind, from those in front `[n_seqs, n_v, d_v, d_k]`.
+pub(super) fn recur<T: Real>(
+    context: &mut Context<'_, '_, '_>,
+    il: usize,
+    route: Route,
+    [q, k, v]: [&Heads<T>; 3],
+    (gate, beta): (&Array3<T>, &Array3<T>),
+    before: Array4<T>,
+) -> Result<(Heads<T>, Array4<T>), EngineError> {
+    let rules = rules(context);
+    if rules != (DeltaRule::Delta, DecayOrder::BeforePrediction) {
+        return Err(EngineError::UnfusedRule { got: rules });
+    }
+    let layer = Some(il);
+    context.emitter.observe("g_in", layer, gate.view().insert_axis(Axis(3)))?;
+    let inputs =
+        DeltaInputs { q: q.view(), k: k.view(), v: v.view(), log_decay: gate.view(), beta: beta.view() };
+    let scale = T::from_f64(head_scale(context.conventions.gdn_scale, v.dim().3));
+    let mut steps = Emitted { emitter: &mut context.emitter, layer };
+    if route == Route::Autoregressive {
+        return delta_net_autoregressive(&inputs, before, scale, &mut steps);
+    }
+    let (o, after) = delta_net_chunked(&inputs, before, scale, &mut steps)?;
+    // A view of the last `dnet_add_ch_state`.
+    context.emitter.observe("new_state", layer, after.view())?;
+    Ok((o, after))
+}
