@@ -192,6 +192,26 @@ pub enum Defect {
     /// The lists of a ubatch are not equally long.
     #[error("run.ubatches, step {step}: {tokens} tokens, but {got} {field}")]
     UbatchLength { step: u32, field: &'static str, tokens: usize, got: usize },
+    /// A ubatch or a change of the memory names a sequence that the run does not have.
+    #[error("run.ubatches, step {step}: sequence {seq_id}, the run has {n_seq_max} (n_seq_max)")]
+    UnknownSequence { step: u32, seq_id: i32, n_seq_max: u32 },
+    /// A token belongs to no sequence.
+    #[error("run.ubatches, step {step}: token {token} belongs to no sequence")]
+    NoSequence { step: u32, token: usize },
+    /// A sequence does not go on where it was.
+    #[error(
+        "run.ubatches, step {step}: token {token} of sequence {seq_id}, position expected {expected}, got {got}"
+    )]
+    Position { step: u32, token: usize, seq_id: i32, expected: i64, got: i32 },
+    /// Positions were removed that the sequence does not have.
+    #[error("run.ubatches, step {step}: seq_rm of sequence {seq_id} from {p0}, expected 0..={next}")]
+    RemovedPosition { step: u32, seq_id: i32, next: i64, p0: i32 },
+    /// The graph of a step read another token or position than its ubatch has.
+    #[error("{item}: number {token} expected {expected} (its step in run.ubatches), got {got}")]
+    Input { item: String, token: usize, expected: i32, got: i32 },
+    /// The graph of a step read tokens or positions of another kind or number than its ubatch has.
+    #[error("{item}: expected i32 for {tokens} tokens (its step in run.ubatches), got {got} of {ty}")]
+    InputLength { item: String, ty: GgmlType, tokens: usize, got: usize },
     /// The row of a tensor does not consist of whole blocks, or its size overflows.
     #[error("{item}: ne = {ne:?} of {ty} is not a whole number of blocks, or overflows")]
     Extents { item: String, ne: [u64; 4], ty: GgmlType },

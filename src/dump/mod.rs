@@ -8,23 +8,26 @@
 //! shape is `ne` reversed. Pure views of a stored tensor carry no payload of their own; the reader
 //! derives them.
 //!
-//! The whole manifest and every `.npy` header are checked when a dump is opened. What needs the
-//! payloads themselves, a checksum and the agreement of a stored view with its root, is checked when
+//! The whole manifest and every `.npy` header are checked when a dump is opened, and that the graphs read
+//! the tokens and positions that the manifest gives. What needs the other payloads, a checksum and the agreement of a stored view with its root, is checked when
 //! a payload is handed out for the first time; [`Dump::verify`] does it for all of them.
 
 mod archive;
 mod entries;
 mod error;
 mod graph;
+mod inputs;
 mod manifest;
 mod named;
 mod npy;
 mod parse;
 mod read;
+mod same_schedule;
 #[cfg(test)]
 mod sample;
 mod schedule;
 mod selection;
+mod sequences;
 #[cfg(test)]
 mod tests;
 mod values;
@@ -37,6 +40,7 @@ pub use manifest::{
 };
 pub use named::is_named;
 pub use read::Dump;
+pub use same_schedule::ScheduleDifference;
 pub use selection::runs;
 pub use write::DumpWriter;
 

@@ -9,7 +9,7 @@ use super::entries::{self, HeaderBytes};
 use super::error::{Defect, DumpError};
 use super::graph::{self, Graph};
 use super::manifest::{Leaf, Manifest, Node, Origin};
-use super::{MANIFEST, parse, schedule, selection};
+use super::{MANIFEST, parse, schedule, selection, sequences};
 use crate::tensor::TensorId;
 
 /// A dump, mapped into memory and checked.
@@ -27,7 +27,8 @@ pub struct Dump {
 }
 
 impl Dump {
-    /// Opens a dump and checks its container, its manifest and the header of every payload.
+    /// Opens a dump and checks its container, its manifest, the header of every payload, and the inputs that hold
+    /// token ids and positions.
     ///
     /// # Errors
     /// [`DumpError::Io`] if the file cannot be read, [`DumpError::Refused`] if it is not a valid dump.
@@ -42,10 +43,13 @@ impl Dump {
         let manifest = parse::manifest(archive.bytes(entry)?)?;
         let graph = graph::check(&manifest)?;
         let steps = schedule::check(&manifest)?;
+        sequences::check(&manifest.run)?;
         let selected = selection::check(&manifest, &graph)?;
         let headers = entries::check(&manifest, &archive)?;
         let agreed = manifest.nodes.iter().map(|_| AtomicBool::new(false)).collect();
-        Ok(Dump { path: path.to_owned(), manifest, steps, selected, graph, archive, headers, agreed })
+        let dump = Dump { path: path.to_owned(), manifest, steps, selected, graph, archive, headers, agreed };
+        dump.check_inputs()?;
+        Ok(dump)
     }
 
     /// The file.

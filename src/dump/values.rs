@@ -81,7 +81,7 @@ impl Dump {
     }
 
     /// The payload of an entry, its checksum verified.
-    fn payload(&self, entry: &str, item: impl Fn() -> String) -> Result<&[u8], Defect> {
+    pub(super) fn payload(&self, entry: &str, item: impl Fn() -> String) -> Result<&[u8], Defect> {
         let missing = || Defect::MissingEntry { item: item(), entry: entry.to_owned() };
         let header_bytes = *self.headers.get(entry).ok_or_else(missing)?;
         let found = self.archive.find(&format!("{entry}.npy")).ok_or_else(missing)?;
