@@ -10,8 +10,8 @@ make-references.sh: rebuild the dumps in reference-dumps/, or verify the committ
 usage: scripts/make-references.sh [--verify] [CASE..]
 
 For every case (default: all folders of reference-dumps/ that hold a case.toml) it makes the model from its recipe and, if it
-is folded, its twin that llama.cpp can run, or fetches the model (real-models.sh --fetch); builds llama.cpp and llama-dump; and
-runs each [[dump]] of the case.
+is folded, its twin that llama.cpp can run, or fetches the model (real-models.sh --fetch); builds llama.cpp and llama-dump, in
+each variant that a dump of the case needs; and runs each [[dump]] of the case.
 
   --verify   write to a scratch folder instead, and compare with what is committed. A dump passes if it is the same file, or
              if every payload is bit-identical and the manifests differ in nothing but `producer`. Exits 1 otherwise.
@@ -30,6 +30,7 @@ case.toml:
   [[dump]]
   file = "token-1.npz"
   command = ["-t", "7", "--named"] # options of llama-dump apart from -m and --out
+  build = "unfused"                # only if it is not the pinned one: build-llama.sh --unfused
 EOF
 }
 
@@ -102,15 +103,17 @@ make_model() { # PRESET SEED TYPE OUT
     lockstep synth "$1" --seed "$2" --type "$3" --out "$4" >&2 || die "lockstep synth failed"
 }
 
+BUILT=" "
 differing=0
 compared=0
 made=0
 
-one_dump() { # CASE FILE MODEL OPTION..
-    local case=$1 file=$2 model=$3 fresh=$SCRATCH/fresh.npz committed=$ROOT/reference-dumps/$1/$2
-    shift 3
-    say "$case/$file: llama-dump $*"
-    "$CACHE/bin/llama-dump" -m "$model" --out "$fresh" "$@" >&2 || die "$case/$file: llama-dump failed with status $? (its message is above)"
+one_dump() { # CASE MODEL FILE BUILD OPTION..
+    local case=$1 model=$2 file=$3 program=llama-dump fresh=$SCRATCH/fresh.npz committed=$ROOT/reference-dumps/$1/$3
+    [ "$4" = pinned ] || program=llama-dump-$4
+    shift 4
+    say "$case/$file: $program $*"
+    "$CACHE/bin/$program" -m "$model" --out "$fresh" "$@" >&2 || die "$case/$file: $program failed with status $? (its message is above)"
     python3 "$HERE/llama-dump/check_dump.py" "$fresh" >&2 || die "$case/$file breaks a rule of the format"
     if [ "$VERIFY" = 1 ]; then
         compared=$((compared + 1))
@@ -123,21 +126,29 @@ one_dump() { # CASE FILE MODEL OPTION..
     fi
 }
 
+ensure_build() { # BUILD
+    case $BUILT in *" $1 "*) return ;; esac
+    if [ "$1" = pinned ]; then "$HERE/build-llama.sh" >&2; else "$HERE/build-llama.sh" "--$1" >&2; fi
+    BUILT="$BUILT$1 "
+}
+
 one_case() { # CASE
-    local folder=$ROOT/reference-dumps/$1 model=$SCRATCH/$1.gguf n index
+    local folder=$ROOT/reference-dumps/$1 model=$SCRATCH/$1.gguf n index build
     [ -f "$folder/case.toml" ] || die "there is no case $1 (no $folder/case.toml)"
     n=$(read_case count "$folder/case.toml") || die "cannot read $folder/case.toml"
+    for build in $(read_case builds "$folder/case.toml"); do
+        ensure_build "$build"
+    done
     put_model "$folder" "$model"
     for ((index = 0; index < n; index++)); do
         local fields=()
         mapfile -d '' -t fields < <(read_case dump "$folder/case.toml" "$index")
-        one_dump "$1" "${fields[0]}" "$model" "${fields[@]:1}"
+        one_dump "$1" "$model" "${fields[@]}"
     done
     rm -f "$model"
 }
 
 started=$SECONDS
-"$HERE/build-llama.sh" >&2
 for case in "${CASES[@]}"; do
     one_case "$case"
 done

@@ -293,7 +293,8 @@ private:
 
     void note_delta_net(const ggml_tensor * t, const std::string & name) {
         counts_.fused_gdn |= std::strcmp(ggml_op_name(t->op), "GATED_DELTA_NET") == 0;
-        counts_.unfused_gdn |= starts_with(name, "dnet_add_");
+        // Both builders of plain operators name their beta so, and nothing else does.
+        counts_.unfused_gdn |= starts_with(name, "b_in-");
     }
 
     const Options & options_;

@@ -31,7 +31,8 @@ usage: llama-dump -m MODEL (-t IDS | -p TEXT).. --out FILE.npz [options]
                              0:4+1:2   a batch of both, one token of each in turn: 0 1 0 1 0 0
                              clear     all sequences start again at position 0; the memory keeps its data
                              clear:S   sequence S starts again at position 0
-                             back:S:N  the last N tokens of sequence S are taken back (see --rollback)
+                             back:S:N  the last N tokens of sequence S are taken back; of a model with recurrent layers no more than
+                                       --rollback, and fewer than the last ubatch of the sequence has
                              copy:S:D  sequence D becomes a copy of S, and goes on at its position
       --generate N         then append N batches, each of one greedy token for every sequence that has tokens
       --ubatch N           most tokens in one evaluation of the graph (default: the largest batch). llama.cpp splits a larger

@@ -3,7 +3,8 @@
 
 usage: read_case.py model FILE        the word made, then preset, seed and type; or the word fetched, then the name; a line each
        read_case.py count FILE        how many [[dump]] tables there are
-       read_case.py dump FILE INDEX   the dump's file name, then llama-dump's options, each ended by a zero byte
+       read_case.py builds FILE       the builds of llama.cpp that the dumps need, a line each: pinned, unfused, early-2026
+       read_case.py dump FILE INDEX   the dump's file name, its build, then llama-dump's options, each ended by a zero byte
 """
 
 import sys
@@ -12,6 +13,10 @@ try:
     import tomllib
 except ImportError:  # before Python 3.11; pip brings the same parser along
     from pip._vendor import tomli as tomllib
+
+
+PINNED = "pinned"
+BUILDS = (PINNED, "unfused", "early-2026")
 
 
 def fail(path, message):
@@ -35,9 +40,15 @@ def dumps_of(case, path):
             fail(path, "'file' of a [[dump]] must be the name of an .npz beside case.toml")
         if not isinstance(command, list) or not all(isinstance(word, str) for word in command):
             fail(path, f"'command' of {file} must be a list of strings")
+        if build_of(dump) not in BUILDS:
+            fail(path, f"'build' of {file} must be one of {', '.join(BUILDS[1:])}")
         if {"-m", "--model", "--out"} & set(command):
             fail(path, f"'command' of {file} must not hold -m, --model or --out")
     return dumps
+
+
+def build_of(dump):
+    return dump.get("build", PINNED)
 
 
 def main(what, path, *index):
@@ -52,9 +63,11 @@ def main(what, path, *index):
         print("\n".join([kind] + [text_of(model, key, path) for key in keys]))
     elif what == "count":
         print(len(dumps_of(case, path)))
+    elif what == "builds":
+        print("\n".join(sorted({build_of(dump) for dump in dumps_of(case, path)})))
     else:
         dump = dumps_of(case, path)[int(index[0])]
-        sys.stdout.write("".join(word + "\0" for word in [dump["file"], *dump["command"]]))
+        sys.stdout.write("".join(word + "\0" for word in [dump["file"], build_of(dump), *dump["command"]]))
 
 
 if __name__ == "__main__":

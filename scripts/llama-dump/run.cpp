@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <map>
 
 namespace lockstep {
 
@@ -105,7 +106,7 @@ Runner::Runner(const Options & options, const Plan & plan, const llama_model * m
                Capture & capture, Progress progress)
     : options_(options), plan_(plan), model_(model), n_vocab_(static_cast<size_t>(llama_vocab_n_tokens(llama_model_get_vocab(model)))),
       captured_(captured), plain_(plain), capture_(capture), progress_(progress), places_(options.sequences, options.all_logits),
-      greedy_(plan.n_seq_max) {}
+      greedy_(plan.n_seq_max), last_tokens_(plan.n_seq_max) {}
 
 Run Runner::run() {
     for (const Action & action : plan_.actions) {
@@ -127,6 +128,7 @@ Run Runner::run() {
 
 void Runner::change_memory(const Action & action) {
     const llama_pos p0 = action.kind == ActionKind::Back ? places_.back_to(action) : 0;
+    warn_of_stale_state(action);
     for (const Watched * watched : { &captured_, &plain_ }) {
         if (!change(*watched, action, p0)) {
             fail("--schedule: llama.cpp cannot do '" + action.text + "'. A recurrent state cannot be taken back, unless with --rollback N" +
@@ -140,6 +142,16 @@ void Runner::change_memory(const Action & action) {
     before_.push_back(places_.change(action));
 }
 
+/// A ubatch of T tokens gives the recurrent states after its last T tokens; older ones stay in the cache as they were, although
+/// they are then as many tokens older (build_recurrent_attn in delta-net-base.cpp). llama.cpp takes them all the same.
+void Runner::warn_of_stale_state(const Action & action) const {
+    const bool recurrent = compat::is_hybrid(model_, 0) || llama_model_is_recurrent(model_);
+    if (action.kind == ActionKind::Back && recurrent && action.n >= last_tokens_[static_cast<size_t>(action.seq_id)]) {
+        std::fprintf(stderr, "llama-dump: WARNING: '%s' reaches beyond the last ubatch of the sequence; llama.cpp goes on from a wrong state\n",
+                     action.text.c_str());
+    }
+}
+
 void Runner::evaluate(const Batch & batch) {
     const std::vector<Indices> graphs = split(batch);
     const size_t first_step = run_.ubatches.size();
@@ -147,6 +159,10 @@ void Runner::evaluate(const Batch & batch) {
     for (const Indices & indices : graphs) {
         run_.ubatches.push_back(make_ubatch(batch, indices));
         expected.push_back(run_.ubatches.back().tokens);
+        std::map<int32_t, int32_t> counts;
+        for (const BatchToken & token : expected.back()) {
+            last_tokens_[static_cast<size_t>(token.seq_id)] = ++counts[token.seq_id];
+        }
     }
     run_.ubatches[first_step].before.swap(before_);
     capture_.begin_batch(std::move(expected));

@@ -70,6 +70,7 @@ public:
 
 private:
     void change_memory(const Action & action);
+    void warn_of_stale_state(const Action & action) const;
     void evaluate(const Batch & batch);
     std::vector<Indices> split(const Batch & batch) const;
 
@@ -82,6 +83,7 @@ private:
     Progress progress_;
     Places places_;
     std::vector<llama_token> greedy_;  // of each sequence, after its last token
+    std::vector<int32_t> last_tokens_;  // of each sequence in its last ubatch
     std::vector<std::string> before_;
     Run run_;
 };

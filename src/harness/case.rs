@@ -12,6 +12,8 @@
 //! command = ["-t", "7", "--named"]   # llama-dump options, for scripts/make-references.sh
 //! ```
 //!
+//! A dump of another build of llama.cpp has `build = "unfused"` or `build = "early-2026"` (`scripts/build-llama.sh --help`).
+//!
 //! In place of preset, seed and type, `fetch = "smollm2"` names a model that `scripts/real-models.sh --fetch` brings.
 
 use std::path::{Path, PathBuf};
@@ -45,6 +47,8 @@ pub struct CaseDump {
     pub file: String,
     /// The options of `llama-dump` that made it, apart from the model and the output.
     pub command: Vec<String>,
+    /// The option of `scripts/build-llama.sh` that builds the llama.cpp it was made with; none for the pinned one.
+    pub build: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -111,6 +115,14 @@ mod tests {
     }
 
     const MODEL: &str = "[model]\npreset = \"micro-bonsai\"\nseed = 1\ntype = \"pq2_0\"\nsha256 = \"00\"\n";
+
+    #[test]
+    fn a_dump_may_be_of_another_build() {
+        let dumps = "[[dump]]\nfile = \"a.npz\"\ncommand = []\nbuild = \"unfused\"\n[[dump]]\nfile = \"b.npz\"\ncommand = []\n";
+        let case = write(&format!("{MODEL}{dumps}")).1.unwrap();
+        let builds: Vec<_> = case.dumps.iter().map(|dump| dump.build.as_deref()).collect();
+        assert_eq!(builds, [Some("unfused"), None]);
+    }
 
     #[test]
     fn refuses_a_case_without_dumps_and_unknown_keys() {

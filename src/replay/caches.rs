@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::stored;
-use crate::dump::{Dump, Leaf, LeafKind, Node, Origin};
+use crate::dump::{Dump, Leaf, LeafKind, MemoryChange, Node, Origin};
 use crate::ops::exact::Exact;
 use crate::tensor::{GgmlType, Layout, gather};
 
@@ -49,10 +49,44 @@ impl<'a> Caches<'a> {
         }
     }
 
+    /// Follows what was done to the memory between two steps. Clearing and removing leave the data as they are. A copy moves data
+    /// only where each sequence has a KV buffer of its own, a stream with the sequence's number: all of it
+    /// (`llama_kv_cache::seq_cp`). A recurrent state is shared until one of its sequences goes on, and gathered then.
+    pub(super) fn change(&mut self, change: &MemoryChange, kv_unified: Option<bool>) {
+        let MemoryChange::SeqCp { seq_id_src, seq_id_dst } = *change else { return };
+        if kv_unified != Some(false) {
+            return;
+        }
+        for (&id, content) in &mut self.contents {
+            let leaf = self.dump.leaf(id).filter(|leaf| is_of_keys_or_values(&leaf.name));
+            let (Some(leaf), Some(bytes)) = (leaf, content.as_mut()) else { continue };
+            if copy_stream(bytes, leaf.nb[2], seq_id_src, seq_id_dst).is_none() {
+                *content = None;
+            }
+        }
+    }
+
     /// The leaf with this number, if it is a cache.
     pub(super) fn leaf(&self, id: u32) -> Option<&'a Leaf> {
         self.dump.leaf(id).filter(|leaf| leaf.kind == LeafKind::Cache)
     }
+}
+
+fn is_of_keys_or_values(name: &str) -> bool {
+    name.starts_with("cache_k_l") || name.starts_with("cache_v_l")
+}
+
+/// Copies one stream, of so many bytes, to another; none if there is no such stream.
+fn copy_stream(content: &mut [u8], bytes: u64, src: i32, dst: i32) -> Option<()> {
+    let bytes = usize::try_from(bytes).ok()?;
+    let start = |stream: i32| usize::try_from(stream).ok()?.checked_mul(bytes);
+    let (src, dst) = (start(src)?, start(dst)?);
+    let end = src.checked_add(bytes)?;
+    if end.max(dst.checked_add(bytes)?) > content.len() {
+        return None;
+    }
+    content.copy_within(src..end, dst);
+    Some(())
 }
 
 /// Bytes that a cache spans; none if that overflows.
@@ -96,6 +130,16 @@ mod tests {
         scatter(&[0, 3, 1, 4, 2, 5], &mut content, &transposed, 0, 1).unwrap();
         assert_eq!(content, [0, 1, 2, 3, 4, 5]);
         assert_eq!(scatter(&[0; 6], &mut content, &transposed, 1, 1), None);
+    }
+
+    #[test]
+    fn a_stream_is_copied_whole() {
+        let mut content = [1, 2, 3, 4, 5, 6];
+        copy_stream(&mut content, 2, 0, 2).unwrap();
+        assert_eq!(content, [1, 2, 3, 4, 1, 2]);
+        for (src, dst) in [(0, 3), (3, 0), (-1, 0)] {
+            assert_eq!(copy_stream(&mut content, 2, src, dst), None);
+        }
     }
 
     #[test]

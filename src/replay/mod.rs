@@ -2,13 +2,14 @@
 //! computed is compared with that. It works for any architecture whose operators have an oracle.
 //!
 //! Caches (keys, values, states) are leaves without values in a dump. They start as zeros, as llama.cpp clears them, and are
-//! followed through the nodes that write to them.
+//! followed through the nodes that write to them and through what is done to the memory between steps.
 
 mod caches;
 mod error;
 mod evaluate;
 mod judge;
 mod operands;
+mod snapshots;
 mod stored;
 mod walk;
 

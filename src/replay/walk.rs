@@ -7,6 +7,7 @@ use super::caches::Caches;
 use super::evaluate::{Assumed, Evaluated, Run, evaluate};
 use super::judge::{self, About, NodeResult};
 use super::operands::Operands;
+use super::snapshots;
 use crate::dump::{Dump, Node, Origin};
 use crate::gguf::Gguf;
 use crate::tensor::Values;
@@ -19,6 +20,8 @@ pub struct Walk<'a> {
     /// Views that stand in for a computed node which the dump does not hold, by that node's number.
     views: HashMap<u32, Vec<&'a Node>>,
     computed: std::vec::IntoIter<&'a Node>,
+    /// The steps that were entered.
+    steps: u32,
 }
 
 /// A tensor that the dump holds, judged.
@@ -91,8 +94,13 @@ impl<'a> Walk<'a> {
             operands: Operands { gguf, dump, by_name },
             run: Run::of(dump, assumed),
             caches: Caches::new(dump),
-            views: held_views(dump, |root| !dump.has_values(root) || by_name && !root.is_named()),
+            views: held_views(dump, |root| {
+                !dump.has_values(root)
+                    || by_name && !root.is_named()
+                    || snapshots::filled(dump, root).is_some()
+            }),
             computed: computed.into_iter(),
+            steps: 0,
         })
     }
 
@@ -105,7 +113,7 @@ impl<'a> Walk<'a> {
     pub fn next_shown(&self) -> Option<Vec<&'a Node>> {
         let node = *self.computed.as_slice().first()?;
         let mut shown = self.views.get(&node.id).cloned().unwrap_or_default();
-        if self.operands.dump.has_values(node) {
+        if self.operands.dump.has_values(node) && snapshots::filled(self.operands.dump, node).is_none() {
             shown.push(node);
         }
         Some(shown)
@@ -118,11 +126,13 @@ impl<'a> Walk<'a> {
     /// If the dump cannot be read.
     pub fn step(&mut self) -> Result<Option<Vec<Judged<'a>>>, ReplayError> {
         let Some(node) = self.computed.next() else { return Ok(None) };
-        let held = self.operands.dump.bytes(node)?;
-        let mut evaluated = self.evaluate(self.operands, node, held.as_deref())?;
+        self.enter(node.step);
+        let filled = snapshots::filled(self.operands.dump, node);
+        let held = self.operands.dump.bytes(node)?.filter(|_| filled.is_none());
+        let mut evaluated = self.evaluate(self.operands, node, filled.as_ref(), held.as_deref())?;
         if self.operands.by_name && evaluated.is_err() {
             let operands = Operands { by_name: false, ..self.operands };
-            evaluated = self.evaluate(operands, node, held.as_deref())?;
+            evaluated = self.evaluate(operands, node, filled.as_ref(), held.as_deref())?;
         }
         self.caches.write(node, held.as_deref(), evaluated.as_ref().ok().map(|e| &e.exact));
         let views = self.views.get(&node.id).map_or(&[][..], Vec::as_slice);
@@ -138,16 +148,31 @@ impl<'a> Walk<'a> {
         Ok(Some(judged))
     }
 
+    /// Evaluates a node; `filled` is what of it is written to, if not all is.
     fn evaluate(
         &self,
         operands: Operands<'_>,
         node: &Node,
+        filled: Option<&Node>,
         held: Option<&[u8]>,
     ) -> Result<Result<Evaluated, String>, ReplayError> {
-        Ok(match operands.of(node, &self.caches, &self.run)? {
-            Err(missing) => Err(missing),
-            Ok(sources) => evaluate(node, &sources, held, &self.run),
+        Ok(match (operands.of(node, &self.caches, &self.run)?, filled) {
+            (Err(missing), _) => Err(missing),
+            (Ok(sources), None) => evaluate(node, &sources, held, &self.run),
+            (Ok(sources), Some(part)) => {
+                evaluate(part, &sources, None, &self.run).map(|part| snapshots::extended(part, node))
+            }
         })
+    }
+
+    /// Does to the caches what was done to the memory before each step up to this one.
+    fn enter(&mut self, step: u32) {
+        let run = &self.operands.dump.manifest().run;
+        let entered = run.ubatches.iter().take(step as usize + 1).skip(self.steps as usize);
+        for change in entered.flat_map(|ubatch| &ubatch.before) {
+            self.caches.change(change, run.kv_unified);
+        }
+        self.steps = step + 1;
     }
 
     fn judge(
