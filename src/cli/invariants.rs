@@ -8,7 +8,7 @@ use clap::{Args as ClapArgs, ValueEnum};
 
 use super::output::{require_folder, write};
 use super::{DIFFERENCE, cache, progress};
-use crate::engine::StateFault;
+use crate::engine::{DeltaNetRoute, StateFault};
 use crate::harness::{self, Case, CpuSubject, LENGTHS, Subject};
 use crate::model::Model;
 use crate::report::{invariants_json, invariants_table};
@@ -88,8 +88,12 @@ pub(super) fn run(args: Args) -> Result<ExitCode> {
         false => args.tokens.clone(),
     };
     let EngineName::Cpu = args.engine;
-    let cpu = CpuSubject { model: &model, fault: args.fault };
-    let subjects: [&dyn Subject; 1] = [&cpu];
+    let [fused, unfused] = [DeltaNetRoute::Fused, DeltaNetRoute::Unfused].map(|delta_net| CpuSubject {
+        model: &model,
+        delta_net,
+        fault: args.fault,
+    });
+    let subjects: [&dyn Subject; 2] = [&fused, &unfused];
     let bar = progress::bar("invariants");
     let found = harness::invariants(&subjects, &tokens, &args.lengths, &mut progress::callback(&bar));
     bar.finish_and_clear();

@@ -196,7 +196,7 @@ impl Runner<'_> {
             invariant,
             subject: match plan.of {
                 None => subject.name(),
-                Some(of) => format!("{} beside {}", subject.name(), of.name()),
+                Some(of) => format!("{}, {}", of.name(), subject.name()),
             },
             length,
             what: plan.what,

@@ -1,7 +1,7 @@
 //! The engines that are held to the invariants.
 
 use crate::engine::cpu::CpuEngine;
-use crate::engine::{Conventions, Engine, EngineError, Memory, StateFault};
+use crate::engine::{Conventions, DeltaNetRoute, Engine, EngineError, Memory, Numerics, StateFault};
 use crate::model::Model;
 
 /// In which order an engine sums over tokens.
@@ -24,7 +24,7 @@ pub trait Subject {
     /// If it cannot be made.
     fn engine(&self, memory: Memory, n_ctx: usize) -> Result<Box<dyn Engine + '_>, EngineError>;
 
-    /// The same in f64 and without faults, which the noise floor is measured with, and its f32 partner.
+    /// The same without faults in f32 and in f64, which the noise floor is measured with.
     ///
     /// # Errors
     /// If one cannot be made.
@@ -34,38 +34,65 @@ pub trait Subject {
     fn sum_order(&self) -> SumOrder;
 
     /// Whether it can take tokens back.
-    fn can_roll_back(&self) -> bool;
+    ///
+    /// # Errors
+    /// Why it cannot.
+    fn can_roll_back(&self) -> Result<(), &'static str>;
 }
 
-/// The cpu engine in f32.
+/// The cpu engine in f32, by one of its routes.
 pub struct CpuSubject<'m> {
     /// The model.
     pub model: &'m Model,
+    /// How it computes the delta net.
+    pub delta_net: DeltaNetRoute,
     /// A mistake that it makes on purpose.
     pub fault: Option<StateFault>,
 }
 
+impl CpuSubject<'_> {
+    fn numerics(&self) -> Numerics {
+        Numerics { delta_net: self.delta_net, ..Numerics::default() }
+    }
+
+    fn narrow(&self, n_ctx: usize) -> Result<CpuEngine<'_, f32>, EngineError> {
+        CpuEngine::new(self.model, Conventions::default(), n_ctx)?.with_numerics(self.numerics())
+    }
+
+    fn wide(&self, n_ctx: usize) -> Result<CpuEngine<'_, f64>, EngineError> {
+        CpuEngine::new(self.model, Conventions::default(), n_ctx)?.with_numerics(self.numerics())
+    }
+}
+
 impl Subject for CpuSubject<'_> {
     fn name(&self) -> String {
-        "cpu f32".to_owned()
+        match self.delta_net {
+            DeltaNetRoute::Fused => "cpu f32",
+            DeltaNetRoute::Unfused => "cpu f32 chunked",
+        }
+        .to_owned()
     }
 
     fn engine(&self, memory: Memory, n_ctx: usize) -> Result<Box<dyn Engine + '_>, EngineError> {
-        let engine = CpuEngine::<f32>::new(self.model, Conventions::default(), n_ctx)?;
-        Ok(Box::new(engine.with_memory(memory).with_fault(self.fault)))
+        Ok(Box::new(self.narrow(n_ctx)?.with_memory(memory).with_fault(self.fault)))
     }
 
     fn floor_engines(&self, n_ctx: usize) -> Result<[Box<dyn Engine + '_>; 2], EngineError> {
-        let narrow = CpuEngine::<f32>::new(self.model, Conventions::default(), n_ctx)?;
-        let wide = CpuEngine::<f64>::new(self.model, Conventions::default(), n_ctx)?;
-        Ok([Box::new(narrow), Box::new(wide)])
+        Ok([Box::new(self.narrow(n_ctx)?), Box::new(self.wide(n_ctx)?)])
     }
 
     fn sum_order(&self) -> SumOrder {
-        SumOrder::ByToken
+        match self.delta_net {
+            DeltaNetRoute::Fused => SumOrder::ByToken,
+            DeltaNetRoute::Unfused => SumOrder::ByUbatch,
+        }
     }
 
-    fn can_roll_back(&self) -> bool {
-        true
+    fn can_roll_back(&self) -> Result<(), &'static str> {
+        match self.delta_net {
+            DeltaNetRoute::Fused => Ok(()),
+            // As llama.cpp, which takes the fused operator wherever n_rs_seq is not 0.
+            DeltaNetRoute::Unfused => Err("where earlier states are kept it goes token by token"),
+        }
     }
 }
