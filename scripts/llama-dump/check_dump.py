@@ -138,7 +138,8 @@ def check_run(run):
         n = len(ubatch["tokens"])
         need(ubatch["step"] == step, f"ubatch {step} says step {ubatch['step']}")
         need(n > 0 and all(len(ubatch[k]) == n for k in ("positions", "seq_ids", "outputs")), f"step {step} lists something other than {n} tokens")
-        need(n <= run["n_ubatch"], f"step {step} has {n} tokens, n_ubatch is {run['n_ubatch']}")
+        n_seqs = len({tuple(ids) for ids in ubatch["seq_ids"]})
+        need(n <= max(run["n_ubatch"], n_seqs), f"step {step} has {n} tokens of {n_seqs} sequences, n_ubatch is {run['n_ubatch']}")
     check_schedule(run)
     check_positions(run)
     need(("kv_unified" in run) == (run["n_seq_max"] > 1), "kv_unified is for runs of several sequences")
@@ -391,6 +392,23 @@ def check_end_of_steps(nodes, run):
         need(last == bool(pattern.search(node["name"])), f"node {node['id']} '{node['name']}': contradicts run.until")
 
 
+def check_inputs(path, leaves, run, entries):
+    """The graphs read the tokens and positions of their ubatches; M-RoPE has four numbers for each position, the first ones first."""
+    fields = {"inp_tokens": ("tokens", (1,)), "inp_pos": ("positions", (1, 4))}
+    with open(path, "rb") as file:
+        for leaf in leaves:
+            if leaf["kind"] != "input" or leaf["name"] not in fields or leaf["entry"] is None:
+                continue
+            field, rows = fields[leaf["name"]]
+            expected, what = run["ubatches"][leaf["step"]][field], f"leaf {leaf['id']} '{leaf['name']}'"
+            count = elements(leaf)
+            need(leaf["type"] == "i32" and count in [r * len(expected) for r in rows], f"{what}: {count} of {leaf['type']} for {len(expected)} tokens")
+            offset, size = entries[leaf["entry"] + ".npy"]
+            file.seek(offset + size - 4 * count)
+            got = list(struct.unpack(f"<{count}i", file.read(4 * count)))
+            need(got[: len(expected)] == expected, f"{what}: holds {got}, its ubatch has {expected}")
+
+
 def check(path):
     entries = read_container(path)
     with open(path, "rb") as file:
@@ -404,6 +422,7 @@ def check(path):
     check_head(manifest)
     run, nodes, leaves = manifest["run"], manifest["nodes"], manifest["leaves"]
     check_leaves(leaves, len(run["ubatches"]))
+    check_inputs(path, leaves, run, entries)
     check_nodes(nodes, leaves, len(run["ubatches"]))
     users = {}
     for tensor in leaves + nodes:

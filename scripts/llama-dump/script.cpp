@@ -252,8 +252,8 @@ Plan make_plan(const Options & o) {
     }
     plan_generated(places, o, plan);
     plan_context(places, o, plan);
-    // llama.cpp wants more room in a ubatch than the tokens whose states it keeps.
-    plan.n_batch = std::max(plan.n_batch, o.rollback > 0 ? o.rollback + 2 : 1);
+    // llama.cpp wants more room in a ubatch than the tokens whose states it keeps, and an output of each sequence in a batch.
+    plan.n_batch = std::max({ plan.n_batch, plan.n_seq_max, o.rollback > 0 ? o.rollback + 2 : 1 });
     return plan;
 }
 

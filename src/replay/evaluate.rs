@@ -150,8 +150,12 @@ pub(super) fn is_unambiguous(node: &Node, sources: &Sources<'_>, run: &Run) -> b
 }
 
 fn invocation<'a>(node: &'a Node, sources: &'a [Option<Operand<'a>>]) -> Invocation<'a> {
-    let (variant, params) = (node.variant.as_deref(), &node.params[..]);
-    Invocation { op: &node.op, variant, params, ne: node.ne, sources }
+    let params = match (node.op.as_str(), &node.params[..]) {
+        // llama.cpp of early 2026 has no parameter for the snapshots, as it always gives one.
+        ("GATED_DELTA_NET", []) => &[1],
+        (_, params) => params,
+    };
+    Invocation { op: &node.op, variant: node.variant.as_deref(), params, ne: node.ne, sources }
 }
 
 /// How far each value moves at the corners of the box that sources which are not held may lie in.
