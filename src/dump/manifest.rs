@@ -307,6 +307,11 @@ impl Node {
 }
 
 impl Leaf {
+    /// Its extents and strides in elements.
+    pub fn layout(&self) -> Layout {
+        Layout { ne: self.ne, nb: self.nb }
+    }
+
     /// `leaf 5 'inp_pos'`, for messages.
     pub(super) fn label(&self) -> String {
         format!("leaf {} '{}'", self.id, self.name)

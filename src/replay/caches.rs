@@ -2,49 +2,73 @@
 
 use std::collections::HashMap;
 
+use super::evaluate::Evaluated;
 use super::stored;
 use crate::dump::{Dump, Leaf, LeafKind, MemoryChange, Node, Origin};
-use crate::ops::exact::Exact;
 use crate::tensor::{GgmlType, Layout, gather};
 
 /// The content of each cache leaf; none once a write to it could not be followed.
 pub(super) struct Caches<'a> {
-    contents: HashMap<u32, Option<Vec<u8>>>,
+    contents: HashMap<u32, Option<Content>>,
     dump: &'a Dump,
 }
+
+/// What a cache holds.
+struct Content {
+    bytes: Vec<u8>,
+    /// For each 4 bytes, how far an f32 that was evaluated may be from what the reference wrote; empty while all was held.
+    slack: Vec<f64>,
+}
+
+/// What is read of a cache: packed bytes, and the slack of each f32; empty if there is none.
+pub(super) type Read = (Vec<u8>, Vec<f64>);
 
 impl<'a> Caches<'a> {
     /// All caches cleared, as llama.cpp does when it makes a context (`ggml_backend_buffer_clear` in llama-kv-cache.cpp and
     /// llama-memory-recurrent.cpp).
     pub(super) fn new(dump: &'a Dump) -> Caches<'a> {
         let caches = dump.leaves().iter().filter(|leaf| leaf.kind == LeafKind::Cache);
-        let contents = caches.map(|leaf| (leaf.id, bytes_of(leaf).map(|n| vec![0; n]))).collect();
+        let zero = |n: usize| Content { bytes: vec![0; n], slack: Vec::new() };
+        let contents = caches.map(|leaf| (leaf.id, bytes_of(leaf).map(zero))).collect();
         Caches { contents, dump }
     }
 
-    /// The packed bytes of a view of a cache, or of a whole one; none if its content is not known.
-    pub(super) fn read(&self, leaf: u32, layout: &Layout, offset: u64, ty: GgmlType) -> Option<Vec<u8>> {
+    /// A view of a cache, or a whole one; none if its content is not known.
+    pub(super) fn read(&self, leaf: u32, layout: &Layout, offset: u64, ty: GgmlType) -> Option<Read> {
         let content = self.contents.get(&leaf)?.as_ref()?;
-        gather(content, &in_blocks(layout, ty)?, offset, ty.block_bytes()).ok()
+        let bytes = gather(&content.bytes, &in_blocks(layout, ty)?, offset, ty.block_bytes()).ok()?;
+        if content.slack.is_empty() {
+            return Some((bytes, Vec::new()));
+        }
+        let of_f32 = (ty == GgmlType::F32).then(|| of_slack(layout, offset))?;
+        let slack = gather(bytemuck::cast_slice(&content.slack), &of_f32.0, of_f32.1, SLACK).ok()?;
+        let slack: Vec<f64> = slack.as_chunks().0.iter().map(|bytes| f64::from_ne_bytes(*bytes)).collect();
+        let is_exact = slack.iter().all(|&slack| slack == 0.0);
+        Some((bytes, if is_exact { Vec::new() } else { slack }))
     }
 
-    /// Follows a node that writes into a cache: the values that the dump holds, else what was moved exactly.
-    pub(super) fn write(&mut self, node: &Node, held: Option<&[u8]>, exact: Option<&Exact>) {
+    /// Follows a node that writes into a cache: the values that the dump holds, else what was moved, with how far that may be from
+    /// what the reference had.
+    pub(super) fn write(&mut self, node: &Node, held: Option<&[u8]>, evaluated: Option<&Evaluated>) {
         let Some(view) = &node.view_of else { return };
         let Origin::Leaf(leaf) = view.root else { return };
         let Some(content) = self.contents.get_mut(&leaf) else { return };
         let moved = || {
-            let exact =
-                exact.filter(|exact| exact.additions == 0.0 || exact.values.iter().all(|&v| v == 0.0))?;
-            stored::bytes(node.ty, &exact.values)
+            let Evaluated { exact, inherited, .. } = evaluated?;
+            let is_moved = exact.additions == 0.0 || exact.values.iter().all(|&v| v == 0.0);
+            let is_exact = inherited.iter().all(|&slack| slack == 0.0);
+            if !is_moved || !is_exact && node.ty != GgmlType::F32 {
+                return None;
+            }
+            let slack = if is_exact { Vec::new() } else { inherited.clone() };
+            Some((stored::bytes(node.ty, &exact.values)?, slack))
         };
-        let bytes = held.map(<[u8]>::to_vec).or_else(moved);
-        let written = match (bytes, content.as_mut()) {
-            (Some(bytes), Some(content)) => in_blocks(&node.layout(), node.ty)
-                .and_then(|layout| scatter(&bytes, content, &layout, view.offset, node.ty.block_bytes())),
+        let written = held.map(|held| (held.to_vec(), Vec::new())).or_else(moved);
+        let done = match (written, content.as_mut()) {
+            (Some(written), Some(content)) => content.write(&written, &node.layout(), node.ty, view.offset),
             _ => None,
         };
-        if written.is_none() {
+        if done.is_none() {
             *content = None;
         }
     }
@@ -59,8 +83,13 @@ impl<'a> Caches<'a> {
         }
         for (&id, content) in &mut self.contents {
             let leaf = self.dump.leaf(id).filter(|leaf| is_of_keys_or_values(&leaf.name));
-            let (Some(leaf), Some(bytes)) = (leaf, content.as_mut()) else { continue };
-            if copy_stream(bytes, leaf.nb[2], seq_id_src, seq_id_dst).is_none() {
+            let (Some(leaf), Some(own)) = (leaf, content.as_mut()) else { continue };
+            let slack = bytemuck::cast_slice_mut(&mut own.slack);
+            let done = copy_stream(&mut own.bytes, leaf.nb[2], seq_id_src, seq_id_dst).and_then(|()| {
+                let (_, bytes) = of_slack(&leaf.layout(), leaf.nb[2]);
+                if slack.is_empty() { Some(()) } else { copy_stream(slack, bytes, seq_id_src, seq_id_dst) }
+            });
+            if done.is_none() {
                 *content = None;
             }
         }
@@ -70,6 +99,34 @@ impl<'a> Caches<'a> {
     pub(super) fn leaf(&self, id: u32) -> Option<&'a Leaf> {
         self.dump.leaf(id).filter(|leaf| leaf.kind == LeafKind::Cache)
     }
+}
+
+impl Content {
+    /// Writes packed elements to where a view has them; none if one lies outside.
+    fn write(&mut self, (bytes, slack): &Read, layout: &Layout, ty: GgmlType, offset: u64) -> Option<()> {
+        scatter(bytes, &mut self.bytes, &in_blocks(layout, ty)?, offset, ty.block_bytes())?;
+        if slack.is_empty() && self.slack.is_empty() {
+            return Some(());
+        }
+        if self.slack.is_empty() {
+            self.slack = vec![0.0; self.bytes.len() / size_of::<f32>()];
+        }
+        // What is of another type covers other parts of these words: then only what was held can stand here.
+        let zeros = vec![0.0; (ty == GgmlType::F32).then(|| layout.elements())?? as usize];
+        let slack = if slack.is_empty() { &zeros } else { slack };
+        let (layout, offset) = of_slack(layout, offset);
+        let content = bytemuck::cast_slice_mut(&mut self.slack);
+        scatter(bytemuck::cast_slice(slack), content, &layout, offset, SLACK)
+    }
+}
+
+/// Bytes of one f32's slack.
+const SLACK: usize = size_of::<f64>();
+
+/// Where the slack lies of what lies there.
+fn of_slack(layout: &Layout, offset: u64) -> (Layout, u64) {
+    let widen = |bytes: u64| bytes / size_of::<f32>() as u64 * SLACK as u64;
+    (Layout { ne: layout.ne, nb: layout.nb.map(widen) }, widen(offset))
 }
 
 fn is_of_keys_or_values(name: &str) -> bool {
@@ -130,6 +187,16 @@ mod tests {
         scatter(&[0, 3, 1, 4, 2, 5], &mut content, &transposed, 0, 1).unwrap();
         assert_eq!(content, [0, 1, 2, 3, 4, 5]);
         assert_eq!(scatter(&[0; 6], &mut content, &transposed, 1, 1), None);
+    }
+
+    #[test]
+    fn slack_lies_beside_what_was_evaluated_until_it_is_held() {
+        let row = |n: u64| Layout { ne: [n, 1, 1, 1], nb: [4, 4 * n, 4 * n, 4 * n] };
+        let mut content = Content { bytes: vec![0; 12], slack: Vec::new() };
+        content.write(&(vec![1; 8], vec![0.25, 0.5]), &row(2), GgmlType::F32, 4).unwrap();
+        assert_eq!(content.slack, [0.0, 0.25, 0.5]);
+        content.write(&(vec![2; 4], Vec::new()), &row(1), GgmlType::F32, 8).unwrap();
+        assert_eq!((content.slack, content.bytes[8..].to_vec()), (vec![0.0, 0.25, 0.0], vec![2; 4]));
     }
 
     #[test]

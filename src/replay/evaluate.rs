@@ -56,13 +56,14 @@ pub(super) struct Evaluated {
 
 /// Operators whose every element is a monotone function of one element of each source, while the others stay: over a box of
 /// inputs, such a function is farthest from its middle at a corner.
-const MONOTONE: [&str; 16] = [
+const MONOTONE: [&str; 17] = [
     "ADD",
     "SUB",
     "MUL",
     "SCALE",
     "CONT",
     "CPY",
+    "GET_ROWS",
     "RESHAPE",
     "REPEAT",
     "PAD",

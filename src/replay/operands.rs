@@ -1,13 +1,13 @@
 //! The sources of a node: from the dump, from the model's file, from a cache.
 
-use super::caches::Caches;
+use super::caches::{Caches, Read};
 use super::evaluate::{Run, evaluate, is_unambiguous};
 use crate::dump::{Dump, DumpError, LeafKind, Node, Origin, Source};
 use crate::gguf::Gguf;
 use crate::ops::Rows;
 use crate::ops::exact::{Data, Operand, vec_dot_type};
 use crate::quant;
-use crate::tensor::{GgmlType, Layout};
+use crate::tensor::GgmlType;
 
 /// Where the sources come from.
 #[derive(Clone, Copy)]
@@ -95,7 +95,7 @@ impl<'a> Operands<'a> {
                         .as_ref()
                         .is_some_and(|view| matches!(view.root, Origin::Leaf(_))) =>
                     {
-                        self.view_of_cache(node, caches)
+                        return Ok(self.view_of_cache(node, caches));
                     }
                     None => return self.derive(node, caches, run),
                 },
@@ -105,8 +105,12 @@ impl<'a> Operands<'a> {
                 Some(leaf) => match leaf.kind {
                     LeafKind::Weight => self.weight(name),
                     LeafKind::Cache => {
-                        let bytes = caches.read(id, &Layout { ne: leaf.ne, nb: leaf.nb }, 0, leaf.ty);
-                        known(bytes, name).and_then(|bytes| plain(leaf.ty, leaf.ne, &bytes, name))
+                        return Ok(of_cache(
+                            caches.read(id, &leaf.layout(), 0, leaf.ty),
+                            leaf.ty,
+                            leaf.ne,
+                            name,
+                        ));
                     }
                     LeafKind::Input => match self.dump.leaf_bytes(leaf)? {
                         Some(bytes) => plain(leaf.ty, leaf.ne, &bytes, name),
@@ -149,14 +153,14 @@ impl<'a> Operands<'a> {
         Ok(Ok((operand, Some(Derived { name: node.name.clone(), slack }))))
     }
 
-    fn view_of_cache(&self, node: &Node, caches: &Caches<'_>) -> Found<Operand<'a>> {
+    fn view_of_cache(&self, node: &Node, caches: &Caches<'_>) -> Found<Operated<'a>> {
         let name = &node.name;
         let missing = || format!("a source is not in the dump: {name}");
         let view = node.view_of.as_ref().filter(|_| node.is_pure_view()).ok_or_else(missing)?;
         let Origin::Leaf(leaf) = view.root else { return Err(missing()) };
         caches.leaf(leaf).ok_or_else(missing)?;
-        let bytes = known(caches.read(leaf, &node.layout(), view.offset, node.ty), &view.name)?;
-        plain(node.ty, node.ne, &bytes, name)
+        let read = caches.read(leaf, &node.layout(), view.offset, node.ty);
+        of_cache(read, node.ty, node.ne, &view.name)
     }
 
     fn weight(&self, name: &str) -> Found<Operand<'a>> {
@@ -170,8 +174,12 @@ impl<'a> Operands<'a> {
     }
 }
 
-fn known(bytes: Option<Vec<u8>>, name: &str) -> Found<Vec<u8>> {
-    bytes.ok_or_else(|| format!("a cache is not known, as a node that writes it is not in the dump: {name}"))
+/// What was read of a cache; where it was evaluated, with how far it may be from what the reference had.
+fn of_cache<'a>(read: Option<Read>, ty: GgmlType, ne: [u64; 4], name: &str) -> Found<Operated<'a>> {
+    let unknown = || format!("a cache is not known, as a node that writes it is not in the dump: {name}");
+    let (bytes, slack) = read.ok_or_else(unknown)?;
+    let derived = (!slack.is_empty()).then(|| Derived { name: name.to_owned(), slack });
+    Ok((plain(ty, ne, &bytes, name)?, derived))
 }
 
 /// Packed bytes: of a plain type, or blocks.

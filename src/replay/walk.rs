@@ -134,7 +134,7 @@ impl<'a> Walk<'a> {
             let operands = Operands { by_name: false, ..self.operands };
             evaluated = self.evaluate(operands, node, filled.as_ref(), held.as_deref())?;
         }
-        self.caches.write(node, held.as_deref(), evaluated.as_ref().ok().map(|e| &e.exact));
+        self.caches.write(node, held.as_deref(), evaluated.as_ref().ok());
         let views = self.views.get(&node.id).map_or(&[][..], Vec::as_slice);
         let mut judged = Vec::with_capacity(views.len() + 1);
         for &view in views {
