@@ -1,7 +1,8 @@
 //! The sources of a node: from the dump, from the model's file, from a cache.
 
 use super::caches::{Caches, Read};
-use super::evaluate::{Run, evaluate, is_unambiguous};
+use super::evaluate::{Run, is_unambiguous};
+use super::snapshots;
 use crate::dump::{Dump, DumpError, LeafKind, Node, Origin, Source};
 use crate::gguf::Gguf;
 use crate::ops::Rows;
@@ -145,7 +146,7 @@ impl<'a> Operands<'a> {
         if !is_unambiguous(computed, &sources, run) {
             return missing();
         }
-        let selected = evaluate(computed, &sources, None, run).and_then(|evaluated| {
+        let selected = snapshots::evaluated(self.dump, computed, &sources, None, run).and_then(|evaluated| {
             if computed.id == node.id { Ok(evaluated) } else { evaluated.select(computed, node) }
         });
         let Ok(evaluated) = selected else { return missing() };

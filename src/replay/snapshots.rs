@@ -1,7 +1,8 @@
 //! GATED_DELTA_NET with more snapshots than tokens: ggml writes those that a token fills, and the others keep what was in their
 //! memory before. Only views of the result tell what was computed, so such a node is shown by its views.
 
-use super::evaluate::Evaluated;
+use super::evaluate::{Evaluated, Run, evaluate};
+use super::operands::Sources;
 use crate::dump::{Dump, Node, Origin};
 
 /// The node with no more snapshots than its tokens fill; none if all are filled. Its values are the first ones of the node's.
@@ -27,8 +28,22 @@ fn with_filled(node: &Node, [d, _, n_t, n_s]: [u64; 4]) -> Option<Node> {
     Some(part)
 }
 
+/// Evaluates a node, or as much of it as its tokens fill.
+pub(super) fn evaluated(
+    dump: &Dump,
+    node: &Node,
+    sources: &Sources<'_>,
+    held: Option<&[u8]>,
+    run: &Run,
+) -> Result<Evaluated, String> {
+    match filled(dump, node) {
+        None => evaluate(node, sources, held, run),
+        Some(part) => evaluate(&part, sources, None, run).map(|part| extended(part, node)),
+    }
+}
+
 /// What was evaluated of a node's first elements, with no values for those that nothing was written to.
-pub(super) fn extended(evaluated: Evaluated, node: &Node) -> Evaluated {
+fn extended(evaluated: Evaluated, node: &Node) -> Evaluated {
     let mut evaluated = evaluated;
     let elements = node.ne.iter().product::<u64>() as usize;
     let Evaluated { exact, inherited, .. } = &mut evaluated;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::ReplayError;
 use super::caches::Caches;
-use super::evaluate::{Assumed, Evaluated, Run, evaluate};
+use super::evaluate::{Assumed, Evaluated, Run};
 use super::judge::{self, About, NodeResult};
 use super::operands::Operands;
 use super::snapshots;
@@ -127,12 +127,12 @@ impl<'a> Walk<'a> {
     pub fn step(&mut self) -> Result<Option<Vec<Judged<'a>>>, ReplayError> {
         let Some(node) = self.computed.next() else { return Ok(None) };
         self.enter(node.step);
-        let filled = snapshots::filled(self.operands.dump, node);
-        let held = self.operands.dump.bytes(node)?.filter(|_| filled.is_none());
-        let mut evaluated = self.evaluate(self.operands, node, filled.as_ref(), held.as_deref())?;
+        let is_filled = snapshots::filled(self.operands.dump, node).is_none();
+        let held = self.operands.dump.bytes(node)?.filter(|_| is_filled);
+        let mut evaluated = self.evaluate(self.operands, node, held.as_deref())?;
         if self.operands.by_name && evaluated.is_err() {
             let operands = Operands { by_name: false, ..self.operands };
-            evaluated = self.evaluate(operands, node, filled.as_ref(), held.as_deref())?;
+            evaluated = self.evaluate(operands, node, held.as_deref())?;
         }
         self.caches.write(node, held.as_deref(), evaluated.as_ref().ok());
         let views = self.views.get(&node.id).map_or(&[][..], Vec::as_slice);
@@ -148,20 +148,15 @@ impl<'a> Walk<'a> {
         Ok(Some(judged))
     }
 
-    /// Evaluates a node; `filled` is what of it is written to, if not all is.
     fn evaluate(
         &self,
         operands: Operands<'_>,
         node: &Node,
-        filled: Option<&Node>,
         held: Option<&[u8]>,
     ) -> Result<Result<Evaluated, String>, ReplayError> {
-        Ok(match (operands.of(node, &self.caches, &self.run)?, filled) {
-            (Err(missing), _) => Err(missing),
-            (Ok(sources), None) => evaluate(node, &sources, held, &self.run),
-            (Ok(sources), Some(part)) => {
-                evaluate(part, &sources, None, &self.run).map(|part| snapshots::extended(part, node))
-            }
+        Ok(match operands.of(node, &self.caches, &self.run)? {
+            Err(missing) => Err(missing),
+            Ok(sources) => snapshots::evaluated(operands.dump, node, &sources, held, &self.run),
         })
     }
 
