@@ -244,6 +244,7 @@ fn outwards(value: f64, sign: f64) -> f32 {
 mod tests {
     use super::*;
     use crate::ops::Rows;
+    use crate::replay::operands::Derived;
     use crate::tensor::GgmlType;
 
     #[test]
@@ -268,7 +269,18 @@ mod tests {
             Some(Operand { ne, data: Data::Weight(weights) }),
             Some(Operand { ne, data: Data::Float(activation) }),
         ];
-        let node = Node {
+        let node = product();
+        let setting = Setting { backend: "CPU".into(), ..Setting::default() };
+        let held = held.map(f32::to_le_bytes);
+        let sources = Sources { derived: vec![None; sources.len()], operands: sources.to_vec() };
+        let run = Run { setting, assumed };
+        let evaluated = evaluate(&node, &sources, held.as_ref().map(|held| &held[..]), &run).unwrap();
+        (evaluated.rounding.to_string(), evaluated.exact.values[0])
+    }
+
+    /// A product with one element.
+    fn product() -> Node {
+        Node {
             id: 0,
             step: 0,
             name: "ffn_out-0".into(),
@@ -283,13 +295,23 @@ mod tests {
             sources: Vec::new(),
             view_of: None,
             entry: None,
+        }
+    }
+
+    #[test]
+    fn a_sum_of_products_inherits_what_its_sources_may_be_off() {
+        let float = |values: [f32; 2]| Some(Operand { ne: [2, 1, 1, 1], data: Data::Float(values.to_vec()) });
+        let off = |slack: [f64; 2]| Some(Derived { name: String::new(), slack: slack.to_vec() });
+        let inherited = |derived: Vec<Option<Derived>>| {
+            let sources = Sources { operands: vec![float([2.0, -3.0]), float([-1.0, 1.0])], derived };
+            let run = Run { setting: Setting::default(), assumed: Assumed::None };
+            evaluate(&product(), &sources, None, &run).unwrap().inherited
         };
-        let setting = Setting { backend: "CPU".into(), ..Setting::default() };
-        let held = held.map(f32::to_le_bytes);
-        let sources = Sources { derived: vec![None; sources.len()], operands: sources.to_vec() };
-        let run = Run { setting, assumed };
-        let evaluated = evaluate(&node, &sources, held.as_ref().map(|held| &held[..]), &run).unwrap();
-        (evaluated.rounding.to_string(), evaluated.exact.values[0])
+        assert!(inherited(vec![None, None]).is_empty());
+        // 2 * 0.5 + 3 * 0.25
+        assert_eq!(inherited(vec![None, off([0.5, 0.25])]), [1.75]);
+        // |(2 + 1) (1 + 0.5) + (3 + 0) (1 + 0.25) - 2 - 3|
+        assert_eq!(inherited(vec![off([1.0, 0.0]), off([0.5, 0.25])]), [3.25]);
     }
 
     #[test]
