@@ -266,7 +266,7 @@ fn a_further_dump_widens_the_floor_of_what_it_differs_in() {
     assert_eq!(floor[&id("l_out-2")], 1e-6);
 
     let mut copy = Copy::of(MICRO_NODES);
-    copy.manifest.run.ubatches[0].tokens[0] += 1;
+    copy.set_token(0, 0, 2);
     let other = copy.write();
     let refused = widen(&mut floor, &dump, &Dump::open(&other.path).unwrap()).unwrap_err();
     assert!(matches!(refused, HarnessError::OtherRun { .. }), "{refused}");

@@ -4,7 +4,9 @@ mod common;
 
 use std::fs;
 
-use common::{Copy, MICRO_NODES, MICRO_PROMPT, Outcome, Payload, bytes, check_files, floats};
+use common::{
+    Copy, MICRO_NODES, MICRO_PROMPT, Outcome, Payload, bytes, case_folder, check_files, floats, lockstep,
+};
 use lockstep::dump::{Dump, Node, runs};
 use lockstep::synth::{preset, write_model};
 use lockstep::tensor::{GgmlType, Layout};
@@ -251,31 +253,36 @@ fn a_capture_that_changed_the_result_is_refused() {
 
 #[test]
 fn a_token_outside_the_vocabulary_is_refused() {
-    let outcome = check_changed(|copy| copy.manifest.run.ubatches[1].tokens[0] = 512);
+    let outcome = check_changed(|copy| copy.set_token(1, 0, 512));
     outcome.assert_refused(&["token 512 at position 3", "vocabulary of 512"]);
-    let outcome = check_changed(|copy| copy.manifest.run.ubatches[1].tokens[0] = -1);
+    let outcome = check_changed(|copy| copy.set_token(1, 0, -1));
     outcome.assert_refused(&["step 1 has token id -1"]);
 }
 
 #[test]
 fn another_token_differs_at_the_embedding() {
-    let outcome = check_changed(|copy| copy.manifest.run.ubatches[1].tokens[0] += 1);
+    let outcome = check_changed(|copy| copy.set_token(1, 0, 201));
     outcome.assert_differs(&["first difference: model.input_embed (GET_ROWS, step 1)"]);
 }
 
 #[test]
-fn two_sequences_are_refused() {
+fn a_graph_that_read_another_token_is_refused() {
+    let outcome = check_changed(|copy| copy.manifest.run.ubatches[1].tokens[0] += 1);
+    outcome.assert_refused(&["'inp_tokens'", "number 0 expected 201", "got 200"]);
+}
+
+#[test]
+fn sequences_that_the_run_has_not_are_refused() {
     for ids in [vec![1], vec![0, 1]] {
-        let shown = format!("step 0 has tokens of sequences {ids:?}");
         let outcome = check_changed(|copy| copy.manifest.run.ubatches[0].seq_ids[2] = ids);
-        outcome.assert_refused(&[&shown, "the engine runs one sequence"]);
+        outcome.assert_refused(&["step 0: sequence 1, the run has 1 (n_seq_max)"]);
     }
 }
 
 #[test]
 fn positions_with_a_gap_are_refused() {
     let outcome = check_changed(|copy| copy.manifest.run.ubatches[2].positions[0] = 7);
-    outcome.assert_refused(&["position 7 follows 4 tokens of sequence 0"]);
+    outcome.assert_refused(&["step 2: token 0 of sequence 0, position expected 4, got 7"]);
 }
 
 // Graphs that are not the engine's.

@@ -90,6 +90,14 @@ impl Copy {
         payload.bytes[offset..end].copy_from_slice(&bytes(&values));
     }
 
+    /// Changes a token id, in the ubatch and in what the graph read.
+    pub fn set_token(&mut self, step: u32, token: usize, id: i32) {
+        self.manifest.run.ubatches[step as usize].tokens[token] = id;
+        let is_it = |payload: &&mut Payload| payload.entry == format!("{step}/inp_tokens");
+        let payload = self.payloads.iter_mut().find(is_it).expect("the dump holds its tokens");
+        payload.bytes[token * size_of::<i32>()..][..size_of::<i32>()].copy_from_slice(&id.to_le_bytes());
+    }
+
     /// Removes entries that no tensor names any more, as a dumper would not have written them.
     pub fn drop_unused(&mut self) {
         let nodes = self.manifest.nodes.iter().filter_map(|node| node.entry.as_ref());
