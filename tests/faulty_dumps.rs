@@ -4,9 +4,7 @@ mod common;
 
 use std::fs;
 
-use common::{
-    Copy, MICRO_NODES, MICRO_PROMPT, Outcome, Payload, bytes, case_folder, check_files, floats, lockstep,
-};
+use common::{Copy, MICRO_NODES, MICRO_PROMPT, Outcome, Payload, bytes, check_files, floats};
 use lockstep::dump::{Dump, Node, runs};
 use lockstep::synth::{preset, write_model};
 use lockstep::tensor::{GgmlType, Layout};

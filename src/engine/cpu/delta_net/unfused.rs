@@ -5,7 +5,7 @@
 
 use ndarray::{Array3, Array4, ArrayView4, Axis, s};
 
-use super::{Heads, rules};
+use super::Heads;
 use crate::engine::cpu::Context;
 use crate::engine::cpu::attention::head_scale;
 use crate::engine::{DeltaNetRoute, Emitter, EngineError, StateFault};
@@ -123,7 +123,7 @@ pub(super) fn recur<T: Real>(
     (gate, beta): (&Array3<T>, &Array3<T>),
     before: Array4<T>,
 ) -> Result<(Heads<T>, Array4<T>), EngineError> {
-    let rules = rules(context);
+    let rules = (context.conventions.update_rule, context.conventions.update_order);
     if rules != (DeltaRule::Delta, DecayOrder::BeforePrediction) {
         return Err(EngineError::UnfusedRule { got: rules });
     }
