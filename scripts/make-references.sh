@@ -9,7 +9,7 @@ make-references.sh: rebuild the dumps in reference-dumps/, or verify the committ
 
 usage: scripts/make-references.sh [--verify] [CASE..]
 
-For every case (default: all folders of reference-dumps/ that hold a case.toml) it makes the model from its recipe and, if it
+For every case (default: all folders of reference-dumps/ whose dumps are committed) it makes the model from its recipe and, if it
 is folded, its twin that llama.cpp can run, or fetches the model (real-models.sh --fetch); builds llama.cpp and llama-dump, in
 each variant that a dump of the case needs; and runs each [[dump]] of the case.
 
@@ -31,6 +31,7 @@ case.toml:
   file = "token-1.npz"
   command = ["-t", "7", "--named"] # options of llama-dump apart from -m and --out
   build = "unfused"                # only if it is not the pinned one: build-llama.sh --unfused
+  committed = false                # only if it is too large for the repository: made where the case is named
 EOF
 }
 
@@ -59,7 +60,10 @@ command -v python3 >/dev/null || die "python3 is missing (Debian: apt-get instal
 
 if [ ${#CASES[@]} -eq 0 ]; then
     for toml in "$ROOT"/reference-dumps/*/case.toml; do
-        [ ! -f "$toml" ] || CASES+=("$(basename "$(dirname "$toml")")")
+        [ -f "$toml" ] || continue
+        if [ "$(python3 "$HERE/llama-dump/read_case.py" committed "$toml")" = yes ]; then
+            CASES+=("$(basename "$(dirname "$toml")")")
+        fi
     done
 fi
 [ ${#CASES[@]} -gt 0 ] || die "reference-dumps/ holds no case.toml"

@@ -34,6 +34,12 @@ def is_folded(path):
     return tomllib.loads(path.read_text())["model"].get("type") in ("pq2_0", "ptq1_0")
 
 
+def is_whole(path):
+    """Whether the dumps are committed and run to the logits."""
+    dumps = tomllib.loads(path.read_text())["dump"]
+    return all(dump.get("committed", True) and "--until" not in dump["command"] for dump in dumps)
+
+
 def check(case, cache):
     with tempfile.TemporaryDirectory() as folder:
         out = pathlib.Path(folder, "result.json")
@@ -62,7 +68,7 @@ def fresh():
 
 
 def main():
-    cases = sorted(path.parent for path in (ROOT / "reference-dumps").glob("*/case.toml") if is_folded(path))
+    cases = sorted(path.parent for path in (ROOT / "reference-dumps").glob("*/case.toml") if is_folded(path) and is_whole(path))
     print(f"{'case':14}{'compared':>10}{'1 - cos l_out':>15}{'logits':>10}{'rel L2, any':>13}{'time':>8}  nearer than the notes")
     with tempfile.TemporaryDirectory() as cache:
         for case in cases:

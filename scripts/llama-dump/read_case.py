@@ -5,6 +5,7 @@ usage: read_case.py model FILE        the word made, then preset, seed and type;
        read_case.py count FILE        how many [[dump]] tables there are
        read_case.py builds FILE       the builds of llama.cpp that the dumps need, a line each: pinned, unfused, early-2026
        read_case.py dump FILE INDEX   the dump's file name, its build, then llama-dump's options, each ended by a zero byte
+       read_case.py committed FILE    yes, or no if its dumps are made on demand
 """
 
 import sys
@@ -63,6 +64,8 @@ def main(what, path, *index):
         print("\n".join([kind] + [text_of(model, key, path) for key in keys]))
     elif what == "count":
         print(len(dumps_of(case, path)))
+    elif what == "committed":
+        print("yes" if all(dump.get("committed", True) for dump in dumps_of(case, path)) else "no")
     elif what == "builds":
         print("\n".join(sorted({build_of(dump) for dump in dumps_of(case, path)})))
     else:

@@ -42,7 +42,7 @@ pub(super) struct Subject {
 /// The subjects that can be looked at, and why others cannot.
 pub(super) struct Subjects {
     ready: Vec<Subject>,
-    /// Cases whose weights were not fetched, by name.
+    /// Cases whose weights were not fetched or whose dumps were not made, by name.
     pub(super) skipped: Vec<String>,
 }
 
@@ -56,7 +56,8 @@ impl IntoIterator for Subjects {
 }
 
 impl SubjectArgs {
-    /// The subjects, with the models of cases built. A case whose weights were not fetched is printed as skipped.
+    /// The subjects, with the models of cases built. A case whose weights were not fetched, or whose dumps were not
+    /// made, is printed as skipped.
     ///
     /// # Errors
     /// If nothing is named, a case's model cannot be built, or every case is skipped.
@@ -80,7 +81,7 @@ impl SubjectArgs {
             let case = Case::open(folder)?;
             match of_case(&case, which) {
                 Ok(subject) => subjects.ready.push(subject),
-                Err(reason @ HarnessError::NotFetched { .. }) => {
+                Err(reason @ (HarnessError::NotFetched { .. } | HarnessError::NotMade { .. })) => {
                     reasons.push(format!("{} SKIPPED: {reason}", case.name));
                     subjects.skipped.push(case.name);
                 }
@@ -96,6 +97,7 @@ impl SubjectArgs {
 }
 
 fn of_case(case: &Case, which: Which) -> Result<Subject, HarnessError> {
+    case.check_made()?;
     let bar = progress::bar(&format!("building {}", case.model.name()));
     let cache = cache::root();
     let model = case.build_model(&cache, &mut |_, _| {});

@@ -9,8 +9,8 @@ use super::{Comparison, TensorResult};
 pub struct StepRow<'a> {
     /// The step.
     pub step: u32,
-    /// The worst share of the limit in each layer of [`ByStep::layers`], infinite if a tensor failed without one; none where the
-    /// step has no such tensor.
+    /// The worst [`TensorResult::carried`] in each layer of [`ByStep::layers`], infinite if a tensor failed without a share; none
+    /// where the step has no such tensor.
     pub shares: Vec<Option<f64>>,
     /// The worst of them.
     pub worst: &'a TensorResult,
@@ -39,13 +39,14 @@ impl Comparison {
     pub fn by_step(&self, kind: &str) -> ByStep<'_> {
         let mut steps: BTreeMap<u32, Vec<(u32, f64, &TensorResult)>> = BTreeMap::new();
         for result in self.results.iter().filter(|result| result.id.kind() == kind) {
-            if let (Some(layer), Some(share)) = (result.id.layer(), result.severity()) {
+            if let (Some(layer), Some(share)) = (result.id.layer(), result.carried()) {
                 steps.entry(result.id.step).or_default().push((layer, share, result));
             }
         }
         let layers: BTreeSet<u32> = steps.values().flatten().map(|&(layer, ..)| layer).collect();
         let layers: Vec<u32> = layers.into_iter().collect();
         let rows = steps.into_iter().filter_map(|(step, found)| {
+            let first_failure = found.iter().map(|&(.., r)| r).find(|r| r.verdict.is_failure());
             let share = |layer: &u32| {
                 let shares = found.iter().filter(|(of, ..)| of == layer).map(|&(_, share, _)| share);
                 shares.reduce(|a, b| if b > a { b } else { a })
@@ -53,12 +54,19 @@ impl Comparison {
             Some(StepRow {
                 step,
                 shares: layers.iter().map(share).collect(),
-                worst: super::worst(found.iter().map(|&(.., result)| result))?,
-                first_failure: found.iter().map(|&(.., r)| r).find(|r| r.verdict.is_failure()),
+                worst: worst(found)?,
+                first_failure,
             })
         });
         ByStep { rows: rows.collect(), layers }
     }
+}
+
+/// The first of those that carry the most; a failure is worse than any pass.
+fn worst<'a>(found: Vec<(u32, f64, &'a TensorResult)>) -> Option<&'a TensorResult> {
+    let key = |&(_, share, result): &(u32, f64, &'a TensorResult)| (result.verdict.is_failure(), share);
+    let worse = |a, b| if key(&b) > key(&a) { b } else { a };
+    found.into_iter().reduce(worse).map(|(.., result)| result)
 }
 
 #[cfg(test)]

@@ -136,6 +136,17 @@ impl TensorResult {
         }
     }
 
+    /// The share of the limit that the distance uses which a run on its own values carried here, without what the operator's own
+    /// budget says; the severity where that was not judged, and of a failure.
+    pub fn carried(&self) -> Option<f64> {
+        match &self.metrics {
+            Some(metrics) if !self.verdict.is_failure() && self.limit.is_finite() => {
+                Some(Limit { relative_l2: self.limit }.share(metrics.relative_l2))
+            }
+            _ => self.severity(),
+        }
+    }
+
     /// Orders by how bad: skips least, failures above every pass, then by [`TensorResult::severity`].
     pub fn cmp_severity(&self, other: &TensorResult) -> Ordering {
         let key = |r: &TensorResult| (r.verdict.is_failure(), r.severity().unwrap_or(-1.0));

@@ -49,6 +49,13 @@ pub struct CaseDump {
     pub command: Vec<String>,
     /// The option of `scripts/build-llama.sh` that builds the llama.cpp it was made with; none for the pinned one.
     pub build: Option<String>,
+    /// Whether it lies in the repository; else `scripts/make-references.sh CASE` makes it.
+    #[serde(default = "is_committed")]
+    pub committed: bool,
+}
+
+fn is_committed() -> bool {
+    true
 }
 
 #[derive(Deserialize)]
@@ -85,6 +92,18 @@ impl Case {
         self.folder.join(&dump.file)
     }
 
+    /// That every dump is there.
+    ///
+    /// # Errors
+    /// If one that is to be made has not been made.
+    pub fn check_made(&self) -> Result<(), HarnessError> {
+        let is_missing = |dump: &&CaseDump| !dump.committed && !self.dump_path(dump).exists();
+        match self.dumps.iter().find(is_missing) {
+            Some(dump) => Err(HarnessError::NotMade { case: self.name.clone(), path: self.dump_path(dump) }),
+            None => Ok(()),
+        }
+    }
+
     /// The file of the model that an engine is checked with, in the folder `cache`, made unless a good one is there.
     ///
     /// # Errors
@@ -112,6 +131,18 @@ mod tests {
         std::fs::write(dir.path().join(FILE), text).unwrap();
         let case = Case::open(dir.path());
         (dir, case)
+    }
+
+    #[test]
+    fn a_dump_that_is_to_be_made_is_missing_until_it_is() {
+        let (dir, case) =
+            write(&format!("{MODEL}[[dump]]\nfile = \"a.npz\"\ncommand = []\ncommitted = false\n"));
+        let case = case.unwrap();
+        assert!(matches!(case.check_made(), Err(HarnessError::NotMade { .. })));
+        std::fs::write(dir.path().join("a.npz"), "").unwrap();
+        case.check_made().unwrap();
+        let (_dir, committed) = write(&format!("{MODEL}[[dump]]\nfile = \"a.npz\"\ncommand = []\n"));
+        committed.unwrap().check_made().unwrap();
     }
 
     const MODEL: &str = "[model]\npreset = \"micro-bonsai\"\nseed = 1\ntype = \"pq2_0\"\nsha256 = \"00\"\n";

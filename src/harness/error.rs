@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use thiserror::Error;
 
 use crate::compare::CompareError;
-use crate::dump::DumpError;
+use crate::dump::{DumpError, ScheduleDifference};
 use crate::engine::EngineError;
 use crate::gguf::GgufError;
 use crate::model::ModelError;
@@ -66,6 +66,16 @@ pub enum HarnessError {
         /// What differs.
         what: &'static str,
     },
+    /// A dump that is to widen the noise floor is of another schedule.
+    #[error("dump {} is not of the same run as {}: {difference}", other.display(), dump.display())]
+    OtherSchedule {
+        /// The dump that is checked.
+        dump: PathBuf,
+        /// The further one.
+        other: PathBuf,
+        /// What differs first.
+        difference: ScheduleDifference,
+    },
     /// The dump's keys or values are of a type that does not exist.
     #[error("dump {}: run.{key} = \"{got}\", which is no type of ggml", dump.display())]
     CacheType {
@@ -108,6 +118,14 @@ pub enum HarnessError {
     NotFetched {
         /// The model's name in the script.
         name: String,
+        /// Where it should be.
+        path: PathBuf,
+    },
+    /// A dump of a case is not in the repository and was not made.
+    #[error("{} is not there: make it with scripts/make-references.sh {case}", path.display())]
+    NotMade {
+        /// The case.
+        case: String,
         /// Where it should be.
         path: PathBuf,
     },

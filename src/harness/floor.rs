@@ -64,12 +64,11 @@ pub fn widen(floor: &mut Floor, dump: &Dump, other: &Dump) -> Result<u64, Harnes
     if manifest.model.sha256 != theirs.model.sha256 {
         return Err(unlike("is of another model than"));
     }
-    let steps = |manifest: &crate::dump::Manifest| -> Vec<Vec<i32>> {
-        manifest.run.ubatches.iter().map(|ubatch| ubatch.tokens.clone()).collect()
-    };
-    if steps(manifest) != steps(theirs) {
-        return Err(unlike("has other tokens or another schedule than"));
-    }
+    manifest.run.same_schedule(&theirs.run).map_err(|difference| HarnessError::OtherSchedule {
+        dump: dump.path().to_owned(),
+        other: other.path().to_owned(),
+        difference,
+    })?;
     let mut shared = 0;
     for node in dump.nodes().iter().filter(|node| node.is_named() && node.ty == GgmlType::F32) {
         let id = node.id();

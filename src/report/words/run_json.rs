@@ -118,7 +118,7 @@ pub(crate) fn steps_json<'a>(report: &Report<'a>) -> Vec<StepJson<'a>> {
         l_out: residual.get(&step.step).map(|row| Residual {
             worst: &row.worst.id.name,
             verdict: row.worst.verdict.name(),
-            share: row.worst.share.and_then(finite),
+            share: row.worst.carried().and_then(finite),
             first_failure: row.first_failure.map(|first| first.id.name.as_str()),
         }),
     };

@@ -1,9 +1,9 @@
 //! A run step by step: what each step evaluated, and how far its residual stream is.
 
-use super::number::index;
-use super::sentence::of_limit;
+use super::number::{index, share};
+use super::sentence::{of_limit, tensor_name};
 use super::sparkline::bars_with_gaps;
-use crate::compare::{ByStep, Comparison, StepRow};
+use crate::compare::{ByStep, Comparison, StepRow, TensorResult};
 
 /// The residual stream behind each layer.
 pub(crate) const RESIDUAL: &str = "l_out";
@@ -90,7 +90,7 @@ pub(crate) fn step_view(comparison: &Comparison, steps: &[Step], all: bool) -> V
     for (&at, label) in shown.iter().zip(&labels) {
         let row = &by_step.rows[at];
         let bars = bars_with_gaps(&row.shares);
-        lines.push(format!("  {label:width$}  {bars}  worst {}", of_limit(row.worst)));
+        lines.push(format!("  {label:width$}  {bars}  worst {}", carried(row.worst)));
     }
     match by_step.rows.len() - shown.len() {
         0 => {}
@@ -98,6 +98,16 @@ pub(crate) fn step_view(comparison: &Comparison, steps: &[Step], all: bool) -> V
     }
     lines.extend(first_step_over(&by_step, steps));
     lines
+}
+
+/// How much of its limit a tensor uses by what was carried to it, or how it ended: `l_out-50 0.4 of its limit`.
+fn carried(result: &TensorResult) -> String {
+    match result.carried() {
+        Some(of_limit) if !result.verdict.is_failure() => {
+            format!("{} {} of its limit", tensor_name(&result.id), share(of_limit))
+        }
+        _ => of_limit(result),
+    }
 }
 
 fn label(row: &StepRow<'_>, steps: &[Step]) -> String {
@@ -142,7 +152,6 @@ fn first_step_over(by_step: &ByStep<'_>, steps: &[Step]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compare::TensorResult;
     use crate::report::words::example;
     use crate::tensor::TensorId;
 
