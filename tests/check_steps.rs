@@ -28,7 +28,7 @@ fn a_passing_run_shows_each_step_with_its_tokens() {
     let (outcome, json) = check(&[case_folder("micro-bonsai").as_os_str()]);
     assert_eq!(outcome.code, Some(0), "{outcome:?}");
     for line in [
-        "  l_out by step (worst share of limit), layers 0 to 3\n    step 0  pos 0-2  ",
+        "  l_out by step (share of the limit that was carried there), layers 0 to 3\n    step 0  pos 0-2  ",
         "\n    step 1  pos 3    ",
         "\n    step 0  pos 0-129  ",
         "  logits   argmax equal in 3 of 3; worst step ",

@@ -165,7 +165,7 @@ mod tests {
         let page = render(&comparison);
         assert!(
             page.contains(
-                "<pre>l_out by step (worst share of limit), layers 0 to 1&#10;  step 0  ▂▇  worst l_out-1"
+                "<pre>l_out by step (share of the limit that was carried there), layers 0 to 1&#10;  step 0  ▂▇  worst l_out-1"
             ),
             "{page}"
         );

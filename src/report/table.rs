@@ -208,7 +208,7 @@ mini   qwen35 2 layers
   view       VIEW           1                                  skipped  blk.1 step 0: a view
 
   by layer (worst share of limit)   0 ▂▇ 1
-  l_out by step (worst share of limit), layers 0 to 1
+  l_out by step (share of the limit that was carried there), layers 0 to 1
     step 0  ▂▇  worst l_out-1 0.4 of its limit
   logits   argmax 1 = 1, margin 0.50, actual 0.50; top-10 3/3; cosine 1
   note     1 skipped: a view
@@ -241,7 +241,7 @@ first difference: attn_output-1 (blk.1, MUL_MAT, step 0): relative L2 0.31, limi
   view         VIEW           1                                    skipped   0/1  blk.1 step 0: a view
 
   by layer (worst share of limit)   0 ▂██ 50
-  l_out by step (worst share of limit), layers 0 to 50
+  l_out by step (share of the limit that was carried there), layers 0 to 50
     step 0  ▂▇█  worst l_out-50 600 of its limit
   first step over its limit: step 0: l_out-50 600 of its limit
   logits   argmax 1 = 1, margin 0.50, actual 0.50; top-10 3/3; cosine 1

@@ -86,7 +86,7 @@ pub(crate) fn step_view(comparison: &Comparison, steps: &[Step], all: bool) -> V
     let shown = if all { (0..by_step.rows.len()).collect() } else { telling(comparison, &by_step) };
     let labels: Vec<String> = shown.iter().map(|&at| label(&by_step.rows[at], steps)).collect();
     let width = labels.iter().map(|label| label.chars().count()).max().unwrap_or(0);
-    let mut lines = vec![format!("{RESIDUAL} by step (worst share of limit), layers {first} to {last}")];
+    let mut lines = vec![format!("{RESIDUAL} by step (share of the limit that was carried there), layers {first} to {last}")];
     for (&at, label) in shown.iter().zip(&labels) {
         let row = &by_step.rows[at];
         let bars = bars_with_gaps(&row.shares);
@@ -199,7 +199,7 @@ mod tests {
         assert_eq!(
             step_view(&comparison, &steps, false),
             [
-                "l_out by step (worst share of limit), layers 0 to 1",
+                "l_out by step (share of the limit that was carried there), layers 0 to 1",
                 "  step 0  pos 0-1  ▁▇  worst l_out-1 0.4 of its limit",
                 "  step 1  pos 2    ▇█  worst l_out-1 600 of its limit",
                 "first step over its limit: step 1, pos 2, tokens [9]: l_out-1 600 of its limit",
