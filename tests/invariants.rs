@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 
 /// Two layers: delta net, attention.
 static NANO: LazyLock<Model> =
-    LazyLock::new(|| Model::open(&synthetic("nano-bonsai", 1, GgmlType::PQ2_0).path).unwrap());
+    LazyLock::new(|| Model::open(&synthetic("nano-bonsai", 1, GgmlType::F32).path).unwrap());
 
 /// Unlike tokens, within every vocabulary here.
 fn tokens() -> Vec<u32> {
