@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 use clap::{Args as ClapArgs, ValueEnum};
 
+use super::conventions::ByHand;
 use super::header::{header, steps};
 use super::output::{require_folder, write};
 use super::subject::{Subject, SubjectArgs, Which};
@@ -59,7 +60,8 @@ pub(super) struct Args {
     /// it differs by from the first widens the noise floor (repeatable)
     #[arg(long, value_name = "D", requires = "dump")]
     floor_dump: Vec<PathBuf>,
-    /// Run the engine with another convention, NAME=CANDIDATE (repeatable; an unknown name lists them all)
+    /// Run the engine with another convention, NAME=CANDIDATE (repeatable; an unknown name lists them all). What is not given is as
+    /// the dump's graph says, or else as llama.cpp b11434 has it
     #[arg(long, value_name = "NAME=CANDIDATE")]
     convention: Vec<String>,
     /// Make the cpu engine handle its state wrong on purpose (an unknown name lists them all)
@@ -160,7 +162,7 @@ struct Checked {
 }
 
 pub(super) fn run(args: Args) -> Result<ExitCode> {
-    let conventions = conventions(&args.convention)?;
+    let by_hand = ByHand::parse(&args.convention)?;
     let outputs = [(&args.json, "json"), (&args.junit, "junit"), (&args.html, "html")];
     for path in outputs.iter().filter_map(|(path, _)| path.as_ref()) {
         require_folder(path)?;
@@ -194,6 +196,7 @@ pub(super) fn run(args: Args) -> Result<ExitCode> {
                     numerics.activations = ActivationMode::Rounded(kernel);
                 }
             }
+            let conventions = by_hand.following(&harness::rules(&dump))?;
             let mut engine = build(&args, &model, conventions, numerics, (memory, n_ctx))?;
             let reference = match &twin {
                 Some(twin) => Some(ReferenceModel { gguf: &twin.gguf, sha256: &twin.sha256 }),
@@ -229,7 +232,7 @@ pub(super) fn run(args: Args) -> Result<ExitCode> {
                     reasons.join("; ")
                 );
             }
-            let header = header(&name, &model, &dump, &*engine, &conventions, &check);
+            let header = header(&name, &model, &dump, &*engine, &by_hand, &check);
             checked.push(Checked { name, header, steps: steps(&dump), check });
         }
     }
@@ -251,16 +254,6 @@ pub(super) fn run(args: Args) -> Result<ExitCode> {
     print!("{}", render("table", &reports, options)?);
     let pass = !checked.is_empty() && checked.iter().all(|c| c.check.comparison.is_pass());
     Ok(if pass { ExitCode::SUCCESS } else { ExitCode::from(DIFFERENCE) })
-}
-
-/// Sets conventions given as `name=candidate`.
-fn conventions(settings: &[String]) -> Result<Conventions> {
-    let mut conventions = Conventions::default();
-    for setting in settings {
-        let (name, candidate) = setting.split_once('=').unwrap_or((setting, ""));
-        conventions.set(name, candidate)?;
-    }
-    Ok(conventions)
 }
 
 fn build<'m>(

@@ -1,8 +1,9 @@
 //! The lines above the table of a check: what was run, against what, and what was left out.
 
+use super::conventions::ByHand;
 use crate::dump::Dump;
-use crate::engine::{Conventions, Engine};
-use crate::harness::Check;
+use crate::engine::Engine;
+use crate::harness::{self, Check};
 use crate::model::{LayerKind, Model};
 use crate::report::{Step, StepToken};
 use crate::synth::UNFOLDED_FROM;
@@ -13,7 +14,7 @@ pub(super) fn header(
     model: &Model,
     dump: &Dump,
     engine: &dyn Engine,
-    conventions: &Conventions,
+    by_hand: &ByHand<'_>,
     check: &Check,
 ) -> Vec<String> {
     let h = model.hparams();
@@ -43,10 +44,7 @@ pub(super) fn header(
             run.schedule.iter().map(ToString::to_string).collect::<Vec<_>>().join(" + "),
         ),
     ];
-    let departures = conventions.departures();
-    if !departures.is_empty() {
-        header.push(format!("conventions set by hand: {}", departures.join(", ")));
-    }
+    header.extend(by_hand.words(&harness::rules(dump)));
     if check.not_captured > 0 {
         header.push(format!(
             "not in this dump, and not counted: {} named tensors that its filters left out",

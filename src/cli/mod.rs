@@ -7,6 +7,7 @@
 
 mod cache;
 mod check;
+mod conventions;
 mod header;
 mod inspect;
 mod invariants;

@@ -3,6 +3,7 @@
 mod candidates;
 mod conventions;
 pub mod cpu;
+mod dialect;
 mod error;
 mod fault;
 mod memory;
@@ -12,6 +13,7 @@ mod tap;
 
 pub use candidates::*;
 pub use conventions::Conventions;
+pub use dialect::{ByTokens, Dialect, OutputRows};
 pub use error::EngineError;
 pub use fault::StateFault;
 pub use memory::{Memory, StateChange};

@@ -1,6 +1,6 @@
-//! What an engine rounds on purpose, and which of two ways it goes, as the reference does.
+//! What an engine rounds on purpose, which of two ways it goes, and what it names, as the reference does.
 
-use super::EngineError;
+use super::{Dialect, EngineError};
 pub use crate::ops::exact::{CpuKernel, cpu_kernel};
 use crate::ops::{Activations, Real, carry};
 use crate::tensor::GgmlType;
@@ -48,6 +48,8 @@ pub struct Numerics {
     pub type_v: GgmlType,
     /// How the delta net is computed.
     pub delta_net: DeltaNetRoute,
+    /// How the reference's graph shows it.
+    pub dialect: Dialect,
 }
 
 impl Default for Numerics {
@@ -57,6 +59,7 @@ impl Default for Numerics {
             type_k: GgmlType::F32,
             type_v: GgmlType::F32,
             delta_net: DeltaNetRoute::Fused,
+            dialect: Dialect::PINNED,
         }
     }
 }

@@ -12,6 +12,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::comparer::Comparer;
+use super::dialect::dialect;
 use super::floor::{self, Floor};
 use super::reseed::Reseeder;
 use super::steps::steps_of;
@@ -197,7 +198,8 @@ fn join(cumulative: Comparison, reseeded: Comparison) -> Comparison {
 }
 
 /// What an engine has to round on purpose to do as the reference did: activations only if llama.cpp ran the same file, as an
-/// unfolded twin holds f32 weights; keys and values as the run kept them; the delta net by the route that the run took.
+/// unfolded twin holds f32 weights; keys and values as the run kept them; the delta net by the route that the run took; named as
+/// its graph names it.
 ///
 /// # Errors
 /// If the dump names a type of keys or values that there is not.
@@ -220,6 +222,7 @@ pub fn numerics(model_sha256: &str, dump: &Dump) -> Result<Numerics, HarnessErro
             Some(false) => DeltaNetRoute::Unfused,
             Some(true) | None => DeltaNetRoute::Fused,
         },
+        dialect: dialect(dump),
     })
 }
 

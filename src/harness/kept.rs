@@ -22,7 +22,11 @@ impl StateKind {
         let id = node.id();
         match self {
             StateKind::Conv => matches!(id.kind(), "conv_states" | "conv_input"),
-            StateKind::Recurrent => matches!(id.kind(), "state_predelta" | "dnet_add_ch_state" | "new_state"),
+            StateKind::Recurrent => {
+                // A result with a name holds outputs and states; the outputs are given once more as a view of it.
+                node.op == "GATED_DELTA_NET"
+                    || matches!(id.kind(), "state_predelta" | "dnet_add_ch_state" | "new_state")
+            }
             StateKind::Kv => {
                 (id.kind() == "Kcur" && node.op == "ROPE") || (id.kind() == "Vcur" && node.op == "MUL_MAT")
             }

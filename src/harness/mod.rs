@@ -3,6 +3,7 @@
 mod case;
 mod check;
 mod comparer;
+mod dialect;
 mod error;
 mod floor;
 mod folded;
@@ -20,6 +21,7 @@ pub use case::{Case, CaseDump};
 pub use check::{
     Check, CheckOptions, Mode, Progress, ReferenceModel, check, check_with, measure_floor, numerics,
 };
+pub use dialect::{Rule, rules};
 pub use error::HarnessError;
 pub use floor::{Floor, widen};
 pub use invariants::{

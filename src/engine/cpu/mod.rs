@@ -9,6 +9,7 @@ mod cells;
 mod delta_net;
 mod faults;
 mod feed_forward;
+mod head;
 mod project;
 mod snapshots;
 mod state;
@@ -18,8 +19,8 @@ use ndarray::{Array, Array2, Axis, Dimension};
 use self::project::Projector;
 use self::state::{LayerState, State};
 use super::{
-    ActivationMode, Conventions, Emitter, Engine, EngineError, Memory, NormWeight, Numerics, Snapshot,
-    StateChange, StateFault, Tap, Ubatch,
+    ActivationMode, Conventions, Emitter, Engine, EngineError, Memory, NormWeight, Numerics, OutputRows,
+    Snapshot, StateChange, StateFault, Tap, Ubatch,
 };
 use crate::model::{Hparams, LayerKind, Model};
 use crate::ops::{Real, rms_norm};
@@ -168,12 +169,14 @@ impl<T: Real> Engine for CpuEngine<'_, T> {
             emitter: Emitter::new(tap, self.steps),
         };
         let hparams = self.model.hparams();
+        let wanted: Vec<usize> = (0..ubatch.tokens.len()).filter(|&t| ubatch.outputs[t]).collect();
+        let picks_early = context.numerics.dialect.output_rows == OutputRows::InLastLayer;
         let mut residual = context.projector.embed::<T>(&ubatch.tokens)?;
         residual = context.emitter.emit("model.input_embed", None, residual)?;
         for (il, kind) in hparams.layers.iter().enumerate() {
             let input =
                 context.norm(il, &format!("blk.{il}.attn_norm.weight"), "attn_norm", residual.clone())?;
-            let mixed = match (kind, &mut self.state.layers[il]) {
+            let mut mixed = match (kind, &mut self.state.layers[il]) {
                 (LayerKind::Attention, LayerState::Attention(caches)) => {
                     attention::run(&mut context, il, input, caches, &placement, &ubatch.positions)?
                 }
@@ -182,26 +185,20 @@ impl<T: Real> Engine for CpuEngine<'_, T> {
                 }
                 _ => unreachable!("the state is built from the same list of layers"),
             };
+            if picks_early && il + 1 == hparams.layers.len() {
+                (mixed, residual) = (mixed.select(Axis(0), &wanted), residual.select(Axis(0), &wanted));
+                // llama.cpp evaluates nothing that has no elements.
+                if wanted.is_empty() {
+                    break;
+                }
+            }
             residual = context.emitter.emit("attn_residual", Some(il), mixed + residual)?;
             let name = format!("blk.{il}.post_attention_norm.weight");
             let input = context.norm(il, &name, "attn_post_norm", residual.clone())?;
             let ffn_out = feed_forward::run(&mut context, il, input)?;
             residual = context.emitter.emit("l_out", Some(il), ffn_out + residual)?;
         }
-        let mut h = residual;
-        rms_norm(&mut h, context.eps());
-        h = context.emitter.emit("norm", None, h)?;
-        h = context.weighted("output_norm.weight", h)?;
-        h = context.emitter.emit("h_nextn", None, h)?;
-        let wanted: Vec<usize> = (0..ubatch.tokens.len()).filter(|&t| ubatch.outputs[t]).collect();
-        let mut logits = Array2::from_elem((wanted.len(), hparams.n_vocab), T::ZERO);
-        if !wanted.is_empty() {
-            let rows = context.emitter.emit("result_norm", None, h.select(Axis(0), &wanted))?;
-            let like = context.rounds_like()?;
-            logits = context.projector.mul_mat(self.model.output_name(), &rows, like.as_deref())?;
-            logits = context.emitter.emit("result_output", None, logits)?;
-            context.projector.check_reached()?;
-        }
+        let logits = head::run(&mut context, residual, &wanted)?;
         if self.fault == Some(StateFault::StateBf16) {
             self.state.round_to_bf16(&placement.sequences);
         }

@@ -11,6 +11,7 @@
 //! Mirrors `build_layer_attn_linear` (models/qwen35.cpp), `build_conv_state` and `build_recurrent_attn`
 //! (models/delta-net-base.cpp).
 
+mod packed;
 mod unfused;
 
 use std::collections::BTreeMap;
@@ -95,7 +96,11 @@ fn gates<T: Real>(
     // llama.cpp names beta with a leading extent of 1.
     let beta = context.emitter.emit("beta", layer, beta.insert_axis(Axis(3)))?;
     let beta = if conventions.gates == Gates::RawBeta { beta } else { beta.mapv_into(sigmoid) };
-    let beta = context.emitter.emit(route.beta(), layer, beta)?.remove_axis(Axis(3));
+    let beta = match route.beta(context.numerics.dialect) {
+        Some(name) => context.emitter.emit(name, layer, beta)?,
+        None => beta,
+    };
+    let beta = beta.remove_axis(Axis(3));
     let mut alpha = context.emitter.emit("alpha", layer, alpha)?;
     let bias = context.vector::<T>(&format!("blk.{il}.ssm_dt.bias"))?;
     let a = context.vector::<T>(&format!("blk.{il}.ssm_a"))?;
@@ -151,7 +156,8 @@ fn convolve<T: Real>(
     };
     // llama.cpp gives this view a name only where it keeps no earlier ones.
     if n_rs_seq == 0 {
-        context.emitter.observe("conv_state_last", layer, window.slice(left(n_tokens)))?;
+        let name = context.numerics.dialect.conv_state_last;
+        context.emitter.observe(name, layer, window.slice(left(n_tokens)))?;
     }
     let first_kept = n_tokens.saturating_sub(n_rs_seq);
     for (i, state) in states.iter_mut().enumerate() {
@@ -285,6 +291,7 @@ fn recur<T: Real>(
     }
     let mut after = stored(side_by_side(after));
     if n_rs_seq == 0 {
+        (o, after) = packed::emit(context, il, o, after)?;
         after = context.emitter.emit("new_state", layer, after)?;
     }
     let after = apart(stored(after));

@@ -8,7 +8,7 @@ use ndarray::{Array3, Array4, ArrayView4, Axis, s};
 use super::Heads;
 use crate::engine::cpu::Context;
 use crate::engine::cpu::attention::head_scale;
-use crate::engine::{DeltaNetRoute, Emitter, EngineError, StateFault};
+use crate::engine::{DeltaNetRoute, Dialect, Emitter, EngineError, StateFault};
 use crate::ops::{
     DELTA_CHUNK, DecayOrder, DeltaInputs, DeltaRule, DeltaSteps, Real, delta_net_autoregressive,
     delta_net_chunked,
@@ -36,9 +36,9 @@ impl Route {
         }
     }
 
-    /// What beta is called behind its sigmoid.
-    pub(super) fn beta(self) -> &'static str {
-        if self == Route::Fused { "beta_sigmoid" } else { "b_in" }
+    /// What beta is called behind its sigmoid, if it has a name.
+    pub(super) fn beta(self, dialect: Dialect) -> Option<&'static str> {
+        if self == Route::Fused { dialect.beta_sigmoid } else { Some("b_in") }
     }
 
     /// What the normalised k is called.
