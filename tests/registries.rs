@@ -284,7 +284,7 @@ fn helpers_are_told_apart() {
             ],
         ),
         ("report", &["words"]),
-        ("cli", &["cache", "header", "output", "progress", "subject"]),
+        ("cli", &["cache", "conventions", "header", "output", "progress", "subject"]),
     ] {
         let registry = registries().into_iter().find(|registry| registry.folder == folder).unwrap();
         let files = files(&Path::new("src").join(folder));
