@@ -104,6 +104,12 @@ enum Mistake {
     LosesSequence,
     /// A logit is not a number.
     NotANumber,
+    /// No tensor is given.
+    GivesNothing,
+    /// A snapshot holds the first sequence only.
+    SnapshotsOne,
+    /// A snapshot of several sequences holds no layers.
+    SnapshotsNoLayers,
 }
 
 /// An engine that gets something wrong, made anew for each run.
@@ -233,6 +239,10 @@ impl Engine for Mistaken {
         let mut snapshot = self.engine.snapshot()?;
         match self.mistake {
             Mistake::SnapshotForgetsColumns => forget_columns(&mut snapshot),
+            Mistake::SnapshotsOne => snapshot.sequences.retain(|&sequence, _| sequence == 0),
+            Mistake::SnapshotsNoLayers if snapshot.sequences.len() > 1 => {
+                snapshot.sequences.values_mut().for_each(|sequence| sequence.layers.clear());
+            }
             Mistake::LosesSequence if self.had_several => drop(snapshot.sequences.remove(&1)),
             _ => {}
         }
@@ -277,6 +287,7 @@ impl Tap for MistakenTap<'_> {
         values: Values<'_>,
     ) -> Result<Option<Vec<f32>>, TapError> {
         match (self.mistake, &id.name[..]) {
+            (Mistake::GivesNothing, _) => Ok(None),
             (Mistake::DropsRows, "l_out-1") if self.has_several => Ok(None),
             (Mistake::AddsRows, "l_out-1") if self.has_several => {
                 let third = TensorId { name: "l_out-2".to_owned(), ..id.clone() };
@@ -352,6 +363,23 @@ fn what_is_not_a_number_on_both_sides_is_not_the_same() {
     assert!(found.outcomes.iter().all(|outcome| !outcome.is_pass()), "{found:?}");
     let first = found.outcomes[0].first.as_ref().unwrap();
     assert_eq!((first.step, first.position, &first.tensor[..]), (0, 0, "result_output"));
+}
+
+#[test]
+fn what_neither_run_gives_was_not_compared() {
+    for mistake in [Mistake::GivesNothing, Mistake::SnapshotsOne, Mistake::SnapshotsNoLayers] {
+        let found = held_to(&[&Wrong(mistake)], &[3]);
+        assert!(!found.is_pass(), "{mistake:?}");
+    }
+}
+
+#[test]
+fn sequences_that_are_to_be_told_apart_are_unlike() {
+    for tokens in [&[7][..], &[7, 9, 7]] {
+        // Refused, or the mistake is found: anything but a pass.
+        let found = invariants(&[&Wrong(Mistake::MixesRows)], tokens, &[1, 3], &mut |_, _| {});
+        assert!(!found.is_ok_and(|found| found.is_pass()), "{tokens:?}");
+    }
 }
 
 #[test]
@@ -436,7 +464,7 @@ fn the_program_says_where_one_is_broken() {
 fn the_program_refuses_what_it_cannot_run() {
     program(&["--lengths", "0"]).assert_refused(&["'0' for '--lengths <NS>'", "a length is at least 1"]);
     program(&["--lengths", "two"]).assert_refused(&["'two' for '--lengths <NS>'", "not a number"]);
-    program(&["--lengths", "1", "--tokens", "7,256"])
+    program(&["--lengths", "1", "--tokens", "7,256,9"])
         .assert_refused(&["token 256 at position 1 is not in the vocabulary of 256"]);
     program(&["--lengths", "1", "--json", "absent/result.json"]).assert_refused(&["no folder absent"]);
     lockstep(["invariants", "absent.gguf"]).assert_refused(&["absent.gguf", "No such file or directory"]);
@@ -445,9 +473,12 @@ fn the_program_refuses_what_it_cannot_run() {
 }
 
 #[test]
-fn a_single_token_is_repeated() {
-    let ran = program(&["--lengths", "3", "--tokens", "7"]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
-    program(&["--lengths", "3", "--tokens", "7", "--fault", "conv_column"])
+fn tokens_that_make_no_three_sequences_are_refused() {
+    for tokens in ["7", "7,9,7"] {
+        program(&["--lengths", "3", "--tokens", tokens]).assert_refused(&["at least three different"]);
+    }
+    let few = ["--lengths", "3", "--tokens", "7,9,8"];
+    assert_eq!(program(&few).code, Some(0));
+    program(&[&few[..], &["--fault", "conv_column"]].concat())
         .assert_differs(&["; first: split (cpu f32; 3 x 1) from step 1, sequence 0 position 1, l_out-0: "]);
 }

@@ -138,8 +138,9 @@ fn every_wrong_candidate_is_caught_where_it_first_acts() {
     assert!(unexpected.is_empty(), "{unexpected:#?}");
 }
 
-/// Tensors that only [`Mode::Reseeded`] catches: what differs there is below the cumulative limit.
-const ONLY_ALONE: &[(&str, &str, &str)] = &[("qk_l2_norm", "max_norm_eps", "q_conv_predelta-0")];
+/// Tensors that only [`Mode::Reseeded`] catches: what differs there is below the cumulative limit. Of q, which is larger, the epsilon
+/// moves less than what rounding may do to the norm without a name behind it.
+const ONLY_ALONE: &[(&str, &str, &str)] = &[("qk_l2_norm", "max_norm_eps", "k_conv_predelta-0")];
 
 #[test]
 fn judged_alone_each_wrong_candidate_is_the_engines_fault_at_its_own_operators() {

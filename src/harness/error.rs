@@ -74,7 +74,7 @@ pub enum HarnessError {
         /// The further one.
         other: PathBuf,
         /// What differs first.
-        difference: ScheduleDifference,
+        difference: Box<ScheduleDifference>,
     },
     /// The dump's keys or values are of a type that does not exist.
     #[error("dump {}: run.{key} = \"{got}\", which is no type of ggml", dump.display())]
@@ -194,6 +194,15 @@ pub enum HarnessError {
     /// There are no tokens or no lengths to try.
     #[error("nothing to run: give at least one token and one length that is not 0")]
     NothingToRun,
+    /// Three sequences cannot be told apart.
+    #[error(
+        "{distinct} different token id(s), and three sequences must differ from their first token on: give at least three different \
+         ones"
+    )]
+    AlikeTokens {
+        /// How many there are.
+        distinct: usize,
+    },
     /// An entry of a schedule cannot be done.
     #[error("schedule, `{entry}`: {why}")]
     ScheduleEntry {

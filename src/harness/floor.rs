@@ -67,7 +67,7 @@ pub fn widen(floor: &mut Floor, dump: &Dump, other: &Dump) -> Result<u64, Harnes
     manifest.run.same_schedule(&theirs.run).map_err(|difference| HarnessError::OtherSchedule {
         dump: dump.path().to_owned(),
         other: other.path().to_owned(),
-        difference,
+        difference: Box::new(difference),
     })?;
     let mut shared = 0;
     for node in dump.nodes().iter().filter(|node| node.is_named() && node.ty == GgmlType::F32) {

@@ -102,15 +102,22 @@ fn rolls_back(subject: &dyn Subject) -> Result<(), &'static str> {
 pub(super) struct Prompts([Vec<u32>; 3]);
 
 impl Prompts {
-    /// Three unlike sequences of `n` tokens each.
+    /// Three sequences of `n` tokens each, which differ from the first token on: `tokens` from three places, over and over.
     pub(super) fn cut(tokens: &[u32], n: usize) -> Result<Prompts, HarnessError> {
         if tokens.is_empty() || n <= EXTRA {
             return Err(HarnessError::NothingToRun);
         }
-        let around = |start: usize| tokens.iter().cycle().skip(start % tokens.len()).take(n).copied();
-        let mut backwards: Vec<u32> = around(0).collect();
-        backwards.reverse();
-        Ok(Prompts([around(0).collect(), backwards, around(tokens.len() / 2 + 1).collect()]))
+        let mut starts: Vec<usize> = Vec::new();
+        for (at, token) in tokens.iter().enumerate() {
+            if starts.len() < 3 && !starts.iter().any(|&start| tokens[start] == *token) {
+                starts.push(at);
+            }
+        }
+        let [first, second, third] = starts[..] else {
+            return Err(HarnessError::AlikeTokens { distinct: starts.len() });
+        };
+        let from = |start: usize| tokens.iter().cycle().skip(start).take(n).copied().collect();
+        Ok(Prompts([from(first), from(second), from(third)]))
     }
 
     pub(super) fn len(&self) -> usize {
@@ -133,11 +140,13 @@ impl Prompts {
         Step::from(ubatch)
     }
 
-    /// Other tokens of a sequence in the same place: those of the next one.
+    /// Other tokens of a sequence in the same place, each unlike the one that belongs there.
     fn wrong(&self, sequence: i32, range: Range<usize>) -> Step {
-        let other = (sequence + 1) % self.0.len() as i32;
-        let mut step = self.step(&[(other, range)]);
-        step.ubatch.sequences.fill(sequence);
+        let mut step = self.step(&[(sequence, range)]);
+        for token in &mut step.ubatch.tokens {
+            let other = self.0.iter().map(|prompt| prompt[0]).find(|first| first != token);
+            *token = other.unwrap_or(*token);
+        }
         step
     }
 
@@ -385,10 +394,12 @@ mod tests {
 
     #[test]
     fn the_sequences_are_unlike() {
-        let prompts = Prompts::cut(&[1, 2, 3, 4, 5], 7).unwrap();
-        assert_eq!(prompts.0[0], [1, 2, 3, 4, 5, 1, 2]);
-        assert_eq!(prompts.0[1], [2, 1, 5, 4, 3, 2, 1]);
-        assert_eq!(prompts.0[2], [4, 5, 1, 2, 3, 4, 5]);
+        let prompts = Prompts::cut(&[1, 1, 3, 4, 5], 7).unwrap();
+        assert_eq!(prompts.0[0], [1, 1, 3, 4, 5, 1, 1]);
+        assert_eq!(prompts.0[1], [3, 4, 5, 1, 1, 3, 4]);
+        assert_eq!(prompts.0[2], [4, 5, 1, 1, 3, 4, 5]);
+        assert_eq!(prompts.wrong(0, 1..4).ubatch.tokens, [3, 1, 1]);
+        assert!(matches!(Prompts::cut(&[7, 9, 7], 9), Err(HarnessError::AlikeTokens { distinct: 2 })));
         assert!(Prompts::cut(&[], 9).is_err() && Prompts::cut(&[1], EXTRA).is_err());
     }
 }

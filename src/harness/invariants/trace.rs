@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::Departure;
 use super::script::Watch;
 use crate::compare::Limit;
-use crate::engine::{LayerSnapshot, SequenceSnapshot, Snapshot, Tap, TapError};
+use crate::engine::{EngineError, LayerSnapshot, SequenceSnapshot, Snapshot, Tap, TapError};
 use crate::harness::Step;
 use crate::tensor::{TensorId, Values};
 
@@ -23,6 +23,8 @@ const LOGITS: usize = usize::MAX;
 pub(super) struct Trace {
     rows: BTreeMap<(Token, usize), Vec<f64>>,
     states: Snapshot,
+    /// The first thing that the run should have given and did not: what neither of two runs gives was not compared.
+    missing: Option<(Token, String)>,
 }
 
 /// What a comparison found.
@@ -71,13 +73,16 @@ impl Rows {
 pub(super) struct TraceRecord {
     rows: Rows,
     trace: Trace,
+    /// The tokens that were run, and whether their logits were wanted.
+    begun: BTreeMap<Token, bool>,
 }
 
 impl TraceRecord {
     pub(super) fn finish(self, states: Snapshot, wanted: &[i32]) -> Trace {
-        let mut trace = self.trace;
+        let TraceRecord { mut trace, begun, .. } = self;
         trace.states = states;
         trace.states.sequences.retain(|sequence, _| wanted.contains(sequence));
+        trace.missing = missing(&trace, &begun, wanted);
         trace
     }
 }
@@ -85,7 +90,25 @@ impl TraceRecord {
 impl Watch for TraceRecord {
     fn begin(&mut self, step: &Step, step_of_run: u32) {
         self.rows.begin(step, step_of_run);
+        self.begun.extend(self.rows.tokens.iter().copied().zip(self.rows.outputs.iter().copied()));
     }
+}
+
+/// A sequence without a state, a state without layers, or a token without a row of a layer or of logits.
+fn missing(trace: &Trace, begun: &BTreeMap<Token, bool>, wanted: &[i32]) -> Option<(Token, String)> {
+    let mut n_layers = 0;
+    for &sequence in wanted {
+        let last = begun.keys().rev().find(|token| token.0 == sequence).copied().unwrap_or((sequence, 0));
+        match trace.states.sequences.get(&sequence).map(|state| state.layers.len()) {
+            None | Some(0) => return Some((last, "a state".to_owned())),
+            Some(n) if n_layers != 0 && n != n_layers => return Some((last, format!("{n_layers} layers"))),
+            Some(n) => n_layers = n,
+        }
+    }
+    let rows_of = |&wants_logits: &bool| (0..n_layers).chain(wants_logits.then_some(LOGITS));
+    let rows = begun.iter().flat_map(|(&token, wants)| rows_of(wants).map(move |layer| (token, layer)));
+    let lacking = rows.into_iter().find(|row| !trace.rows.contains_key(row));
+    lacking.map(|(token, layer)| (token, row_name(layer)))
 }
 
 impl Tap for TraceRecord {
@@ -148,8 +171,19 @@ impl<'a> TraceCompare<'a> {
         self.found.first.get_or_insert(departure);
     }
 
+    /// The run ended at an error of the engine.
+    pub(super) fn refused(mut self, error: &EngineError) -> Found {
+        let (sequence, position) = self.rows.tokens.first().copied().unwrap_or((0, 0));
+        self.depart(sequence, position, format!("the engine refuses: {error}"), f64::INFINITY, 0.0);
+        self.found
+    }
+
     pub(super) fn finish(mut self, states: &Snapshot) -> Found {
         let expected = self.expected;
+        if let Some(((sequence, position), what)) = &expected.missing {
+            let name = format!("{what}, which neither run gives");
+            self.depart(*sequence, *position, name, f64::INFINITY, 0.0);
+        }
         if let Some(&((sequence, position), layer)) =
             expected.rows.keys().find(|key| !self.seen.contains(key))
         {
@@ -174,6 +208,9 @@ impl<'a> TraceCompare<'a> {
     }
 
     fn compare_states(&mut self, token: Token, expected: &SequenceSnapshot, actual: &SequenceSnapshot) {
+        if expected.layers.len() != actual.layers.len() {
+            self.depart(token.0, token.1, "a state of other layers".to_owned(), f64::INFINITY, 0.0);
+        }
         for (layer, pair) in expected.layers.iter().zip(&actual.layers).enumerate() {
             let mut both = |name: &str, x: &[f64], y: &[f64]| {
                 self.compare(token, layer, &format!("{name} of blk.{layer}"), [x, y]);

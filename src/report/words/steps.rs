@@ -86,7 +86,9 @@ pub(crate) fn step_view(comparison: &Comparison, steps: &[Step], all: bool) -> V
     let shown = if all { (0..by_step.rows.len()).collect() } else { telling(comparison, &by_step) };
     let labels: Vec<String> = shown.iter().map(|&at| label(&by_step.rows[at], steps)).collect();
     let width = labels.iter().map(|label| label.chars().count()).max().unwrap_or(0);
-    let mut lines = vec![format!("{RESIDUAL} by step (share of the limit that was carried there), layers {first} to {last}")];
+    let mut lines = vec![format!(
+        "{RESIDUAL} by step (share of the limit that was carried there), layers {first} to {last}"
+    )];
     for (&at, label) in shown.iter().zip(&labels) {
         let row = &by_step.rows[at];
         let bars = bars_with_gaps(&row.shares);
