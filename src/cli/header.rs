@@ -3,7 +3,7 @@
 use super::conventions::ByHand;
 use crate::dump::Dump;
 use crate::engine::Engine;
-use crate::harness::{self, Check};
+use crate::harness::{self, Check, stale_rollbacks};
 use crate::model::{LayerKind, Model};
 use crate::report::{Step, StepToken};
 use crate::synth::UNFOLDED_FROM;
@@ -57,6 +57,12 @@ pub(super) fn header(
              --flash-attn off`)"
                 .to_owned(),
         );
+    }
+    for step in stale_rollbacks(run) {
+        header.push(format!(
+            "note: in front of step {step} tokens were taken back beyond the last ubatch; llama.cpp goes on from a wrong recurrent state \
+             there (docs/sequences.md)"
+        ));
     }
     let not_judged: Vec<String> =
         check.not_judged.iter().map(|(reason, n)| format!("{n} ({reason})")).collect();

@@ -32,4 +32,4 @@ pub use kept::StateKind;
 pub use recipe::ModelRecipe;
 pub use record::Recorder;
 pub use schedule::{Cut, Places, Schedule, ubatches};
-pub use steps::{Step, memory_of, steps_of};
+pub use steps::{Step, memory_of, stale_rollbacks, steps_of};
