@@ -2,6 +2,7 @@
 """Measures what README.md says about accuracy, time and memory: runs `lockstep check` on every folded case and prints one table.
 
 usage: measure.py            accuracy, time and peak memory of each
+       measure.py --length   time and memory of the engine alone on 64 layers, at several lengths
        measure.py --fresh    how long the README's first command takes from a clean clone, with nothing downloaded before
 
 The research notes that this project began with report, for another engine and one token of the 27B model on a GPU, a worst
@@ -67,6 +68,30 @@ def fresh():
         print(f"from a clean clone to the verdict: {time.monotonic() - started:.0f} s, {os.cpu_count()} cores")
 
 
+def run_alone(model, tokens, ubatch):
+    """Seconds and peak memory in MB of the engine alone."""
+    ids = ",".join(str(i * 7919 % 512) for i in range(tokens))
+    command = [BINARY, "run", model, "--tokens", ids, "--ubatch", str(ubatch)]
+    started = time.monotonic()
+    child = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    _, status, usage = os.wait4(child.pid, 0)
+    if status != 0:
+        sys.exit(f"{' '.join(command[:3])}: exit {os.waitstatus_to_exitcode(status)}")
+    return time.monotonic() - started, usage.ru_maxrss / 1024
+
+
+def length():
+    """64 layers at several lengths: what a sequence costs, and that memory grows by its keys and values only."""
+    with tempfile.TemporaryDirectory() as folder:
+        model = f"{folder}/mini.gguf"
+        subprocess.run([BINARY, "synth", "mini-bonsai", "--out", model], check=True, capture_output=True)
+        print(f"{'tokens':>8}{'ubatch':>8}{'time':>8}{'memory':>10}")
+        for tokens, ubatch in [(130, 130), (130, 1), (130, 32), (520, 32), (1040, 32)]:
+            seconds, memory = run_alone(model, tokens, ubatch)
+            print(f"{tokens:>8,}{ubatch:>8}{seconds:>7.1f}s{memory:>7.0f} MB")
+    print(f"mini-bonsai, 64 layers, engine cpu f32, {os.cpu_count()} cores; keys and values take 8 kB a token (16 layers x 2 x 64 x f32)")
+
+
 def main():
     cases = sorted(path.parent for path in (ROOT / "reference-dumps").glob("*/case.toml") if is_folded(path) and is_whole(path))
     print(f"{'case':14}{'compared':>10}{'1 - cos l_out':>15}{'logits':>10}{'rel L2, any':>13}{'time':>8}  nearer than the notes")
@@ -85,4 +110,4 @@ def main():
 
 
 if __name__ == "__main__":
-    fresh() if sys.argv[1:] == ["--fresh"] else main()
+    {"--fresh": fresh, "--length": length}.get(" ".join(sys.argv[1:]), main)()
