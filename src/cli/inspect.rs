@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use clap::Args as ClapArgs;
 
-use crate::dump::Dump;
+use crate::dump::{Dump, Ubatch};
 use crate::gguf::{Array, Gguf, Value};
 use crate::model::{Fold, Hparams, LayerKind, Model, ModelError};
 
@@ -173,9 +173,10 @@ fn dump(path: &Path, all: bool) -> Result<()> {
     if !run.filters.is_empty() {
         println!("  filters: {}", run.filters.join("  "));
     }
-    for ubatch in &run.ubatches {
-        println!("  step {}: tokens {:?} at {:?}", ubatch.step, ubatch.tokens, ubatch.positions);
+    if let Some(script) = &run.script {
+        println!("  schedule {script}");
     }
+    run.ubatches.iter().for_each(|ubatch| println!("  {}", step_line(ubatch)));
     println!(
         "  capturing {} the result ({} logits compared)",
         if manifest.capture.unchanged { "did not change" } else { "CHANGED" },
@@ -243,5 +244,39 @@ fn short(value: &Value) -> String {
         }
         Value::Array(_) => value.type_name().to_owned(),
         other => format!("{other:?}"),
+    }
+}
+/// `step 2: clear; tokens [7, 8] at [0, 0] of sequences 0 1`
+fn step_line(ubatch: &Ubatch) -> String {
+    let before: String = ubatch.before.iter().map(|change| format!("{change}; ")).collect();
+    let mut line =
+        format!("step {}: {before}tokens {:?} at {:?}", ubatch.step, ubatch.tokens, ubatch.positions);
+    if ubatch.seq_ids.iter().any(|ids| *ids != [0]) {
+        let joined = |ids: &Vec<i32>| ids.iter().map(i32::to_string).collect::<Vec<_>>().join("+");
+        let ids: Vec<String> = ubatch.seq_ids.iter().map(joined).collect();
+        line += &format!(" of sequences {}", ids.join(" "));
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dump::MemoryChange;
+
+    #[test]
+    fn a_step_says_what_came_before_and_whose_tokens_it_has() {
+        let mut ubatch = Ubatch {
+            step: 2,
+            tokens: vec![7, 8],
+            positions: vec![0, 1],
+            seq_ids: vec![vec![0], vec![0]],
+            outputs: vec![0, 1],
+            before: Vec::new(),
+        };
+        assert_eq!(step_line(&ubatch), "step 2: tokens [7, 8] at [0, 1]");
+        ubatch.seq_ids[1] = vec![1];
+        ubatch.before.push(MemoryChange::Clear);
+        assert_eq!(step_line(&ubatch), "step 2: clear; tokens [7, 8] at [0, 1] of sequences 0 1");
     }
 }
