@@ -269,7 +269,7 @@ fn a_further_dump_widens_the_floor_of_what_it_differs_in() {
     copy.set_token(0, 0, 2);
     let other = copy.write();
     let refused = widen(&mut floor, &dump, &Dump::open(&other.path).unwrap()).unwrap_err();
-    assert!(matches!(refused, HarnessError::OtherRun { .. }), "{refused}");
+    assert!(matches!(refused, HarnessError::OtherSchedule { .. }), "{refused}");
     let refused = widen(&mut floor, &dump, &NANO_PROMPT.open()).unwrap_err();
     assert!(refused.to_string().contains("is of another model than"), "{refused}");
 }
