@@ -163,7 +163,6 @@ fn convolve<T: Real>(
     for (i, state) in states.iter_mut().enumerate() {
         let columns =
             |n: usize| window.slice(left(n)).index_axis(Axis(0), i).as_standard_layout().into_owned();
-        state.now = past.index_axis(Axis(0), i).to_owned();
         for n in first_kept..n_tokens {
             state.earlier.push_front(columns(n));
         }
