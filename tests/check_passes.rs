@@ -53,6 +53,17 @@ fn micro_bonsai_passes() {
 }
 
 #[test]
+fn schedules_and_routes_pass_on_their_own_values_and_alone() {
+    for case in ["sequences", "rollback", "unfused", "early-2026"] {
+        check_case(case, &["--mode", "both"]);
+    }
+    // Of the chunks' matrices the dump holds too little to judge all of `unfused` alone; tests/unfused.rs has one that does.
+    for case in ["sequences", "rollback", "early-2026"] {
+        check_case(case, &["--mode", "reseeded"]);
+    }
+}
+
+#[test]
 fn mini_bonsai_passes() {
     let json = check_case("mini-bonsai", &[]);
     assert_logits_agree(&json, 6); // 1 step and 5
