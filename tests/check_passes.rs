@@ -64,6 +64,19 @@ fn schedules_and_routes_pass_on_their_own_values_and_alone() {
 }
 
 #[test]
+fn a_case_whose_dumps_were_not_made_is_named_in_the_last_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = std::fs::read_to_string(case_folder("rollback").join("case.toml")).unwrap();
+    let absent = text.replace("file = \"back-1.npz\"", "file = \"absent.npz\"\ncommitted = false");
+    std::fs::write(folder.path().join("case.toml"), absent).unwrap();
+    let rollback = case_folder("rollback");
+    let outcome = lockstep(["check".as_ref(), rollback.as_os_str(), folder.path().as_os_str()]);
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    assert!(outcome.last_line().contains("; 1 of the cases SKIPPED: "), "{}", outcome.last_line());
+    lockstep(["check".as_ref(), folder.path().as_os_str()]).assert_refused(&["nothing was compared"]);
+}
+
+#[test]
 fn mini_bonsai_passes() {
     let json = check_case("mini-bonsai", &[]);
     assert_logits_agree(&json, 6); // 1 step and 5

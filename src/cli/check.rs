@@ -177,7 +177,9 @@ pub(super) fn run(args: Args) -> Result<ExitCode> {
         })
         .collect();
     let mut checked = Vec::new();
-    for Subject { model: model_path, twin, dumps } in args.subject.resolve(Which::Folded)? {
+    let subjects = args.subject.resolve(Which::Folded)?;
+    let skipped = subjects.skipped.clone();
+    for Subject { model: model_path, twin, dumps } in subjects {
         let model = Model::open(&model_path)?;
         let model_sha256 = sha256(&model_path)?;
         let twin = match twin.or_else(|| args.twin.clone()) {
@@ -252,6 +254,11 @@ pub(super) fn run(args: Args) -> Result<ExitCode> {
         }
     }
     print!("{}", render("table", &reports, options)?);
+    if !skipped.is_empty() {
+        let comparisons: Vec<_> = reports.iter().map(|report| report.comparison).collect();
+        let (line, names) = (report::summary_line(&comparisons), skipped.join(", "));
+        println!("\n{line}; {} of the cases SKIPPED: {names}", skipped.len());
+    }
     let pass = !checked.is_empty() && checked.iter().all(|c| c.check.comparison.is_pass());
     Ok(if pass { ExitCode::SUCCESS } else { ExitCode::from(DIFFERENCE) })
 }
