@@ -26,6 +26,8 @@ pub mod replay;
 
 pub mod harness;
 
+pub mod question;
+
 pub mod report;
 
 pub mod cli;

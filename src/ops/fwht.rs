@@ -4,13 +4,13 @@
 //! then a scale of `1 / sqrt(n)`. This add tree is fixed, and for n an even power of two the scale is exact, so every
 //! implementation that keeps to it gives the same bits. Stands for `ggml_mul_mat` with a Hadamard matrix.
 
-use super::Real;
+use super::Number;
 
 /// Transforms every block of `block` elements in place; `normalize` false leaves out the scale.
 ///
 /// # Panics
 /// If `block` is not a power of two that divides the row.
-pub fn fwht<T: Real>(row: &mut [T], block: usize, normalize: bool) {
+pub fn fwht<T: Number>(row: &mut [T], block: usize, normalize: bool) {
     assert!(block.is_power_of_two() && row.len().is_multiple_of(block), "block {block} of {}", row.len());
     let scale = T::from_f64(1.0 / (block as f64).sqrt());
     for block_values in row.chunks_exact_mut(block) {

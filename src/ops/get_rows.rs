@@ -2,13 +2,13 @@
 
 use ndarray::{Array2, Axis};
 
-use super::{Real, Rows};
+use super::{Number, Rows};
 
 /// The rows of a table for each id: `[ids.len(), n_in]`.
 ///
 /// # Panics
 /// If an id is not below the number of rows: the caller checks token ids.
-pub fn get_rows<T: Real>(table: &Rows<'_>, ids: &[u32]) -> Array2<T> {
+pub fn get_rows<T: Number>(table: &Rows<'_>, ids: &[u32]) -> Array2<T> {
     let mut y = Array2::from_elem((ids.len(), table.n_in), T::ZERO);
     let mut decoded = vec![0.0; table.n_in];
     for (&id, mut row) in ids.iter().zip(y.axis_iter_mut(Axis(0))) {

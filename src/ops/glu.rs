@@ -2,13 +2,13 @@
 
 use ndarray::{Array, ArrayView, Dimension, Zip};
 
-use super::{Real, silu};
+use super::{Number, silu};
 
 /// `silu(gate) * up`, both of one shape.
 ///
 /// # Panics
 /// If the shapes differ.
-pub fn swiglu<T: Real, D: Dimension>(gate: ArrayView<'_, T, D>, up: ArrayView<'_, T, D>) -> Array<T, D> {
+pub fn swiglu<T: Number, D: Dimension>(gate: ArrayView<'_, T, D>, up: ArrayView<'_, T, D>) -> Array<T, D> {
     Zip::from(gate).and(up).map_collect(|&gate, &up| silu(gate) * up)
 }
 

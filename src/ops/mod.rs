@@ -1,6 +1,6 @@
 //! The operators of ggml that a forward pass is made of, one per file, each the clearest loop for its formula.
 //!
-//! Every operator is generic over [`Real`], so that f32 and f64 arithmetic share each line that is about meaning and
+//! Every operator is generic over [`Number`], so that f32 and f64 arithmetic share each line that is about meaning and
 //! not about rounding. Arrays are row-major with the outermost dimension first; activations are `[n_tokens, width]`,
 //! per-head tensors `[n_tokens, n_head, head_dim]`.
 //!
@@ -17,6 +17,7 @@ mod real;
 mod rope;
 mod soft_max;
 mod ssm_conv;
+mod tracked;
 mod unary;
 
 pub use fwht::fwht;
@@ -28,10 +29,11 @@ pub use get_rows::get_rows;
 pub use glu::swiglu;
 pub use mul_mat::{Activations, Rows, carry, dot, mul_mat};
 pub use norm::{l2_norm, rms_norm};
-pub use real::Real;
+pub use real::{Number, Real};
 pub use rope::{Rope, RopePairing, RopeSections};
 pub use soft_max::soft_max_row;
 pub use ssm_conv::{TapOrder, ssm_conv};
+pub use tracked::Tracked;
 pub use unary::{sigmoid, silu, softplus};
 
 /// The files here and the ggml operators they compute; `tests/registries.rs` compares this table with the folder.

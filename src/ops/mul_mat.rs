@@ -11,7 +11,7 @@ use std::borrow::Cow;
 use ndarray::{Array2, ArrayView2, Axis};
 use rayon::prelude::*;
 
-use super::Real;
+use super::Number;
 use super::exact::{CpuKernel, Rounded, activation_on_cpu, round_activation};
 use crate::quant::{Format, QuantError, format};
 use crate::tensor::GgmlType;
@@ -92,7 +92,7 @@ impl Rows<'_> {
 const LANES: usize = 16;
 
 /// The dot product of two rows of equal length.
-pub fn dot<T: Real>(x: &[T], y: &[T]) -> T {
+pub fn dot<T: Number>(x: &[T], y: &[T]) -> T {
     let (x_lanes, x_rest) = x.as_chunks::<LANES>();
     let (y_lanes, y_rest) = y.as_chunks::<LANES>();
     let mut sums = [T::ZERO; LANES];
@@ -134,7 +134,7 @@ struct SumErrors {
 
 impl Activations<'_> {
     /// Applies it to the activation of token `token`, in front of weights of type `ty`.
-    fn apply<T: Real>(self, ty: GgmlType, token: usize, row: &mut [T]) -> Option<SumErrors> {
+    fn apply<T: Number>(self, ty: GgmlType, token: usize, row: &mut [T]) -> Option<SumErrors> {
         let (kernel, reference) = match self {
             Activations::Whole => return None,
             Activations::Rounded(kernel) => (kernel, None),
@@ -161,7 +161,7 @@ impl Activations<'_> {
 }
 
 /// `x` with what rounding did to the reference's value.
-pub fn carry<T: Real>(x: T, rounded: f32, reference: f32) -> T {
+pub fn carry<T: Number>(x: T, rounded: f32, reference: f32) -> T {
     // Of three f32 each difference and sum is exact in f64, if they are within 2^29 of each other.
     T::from_f64(x.to_f64() - f64::from(reference) + f64::from(rounded))
 }
@@ -173,7 +173,11 @@ const ROWS_PER_TASK: usize = 16;
 ///
 /// # Panics
 /// If `x` has another width than the matrix, or a reference to round like fewer values than `x`.
-pub fn mul_mat<T: Real>(weight: &Rows<'_>, x: ArrayView2<'_, T>, activations: Activations<'_>) -> Array2<T> {
+pub fn mul_mat<T: Number>(
+    weight: &Rows<'_>,
+    x: ArrayView2<'_, T>,
+    activations: Activations<'_>,
+) -> Array2<T> {
     let (n_tokens, n_in) = x.dim();
     assert_eq!(n_in, weight.n_in, "activation width");
     let mut x = x.as_standard_layout();

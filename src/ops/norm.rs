@@ -9,19 +9,19 @@
 
 use ndarray::{ArrayBase, ArrayRef, DataMut, Dimension};
 
-use super::Real;
+use super::Number;
 
 /// Divides each row by its root mean square, `eps` inside the root. In place.
-pub fn rms_norm<T: Real, S: DataMut<Elem = T>, D: Dimension>(x: &mut ArrayBase<S, D>, eps: f64) {
+pub fn rms_norm<T: Number, S: DataMut<Elem = T>, D: Dimension>(x: &mut ArrayBase<S, D>, eps: f64) {
     scale_rows(x, |sum_of_squares, n| 1.0 / (sum_of_squares / n as f64 + eps).sqrt());
 }
 
 /// Divides each row by its Euclidean norm, which counts as at least `eps`. In place.
-pub fn l2_norm<T: Real, S: DataMut<Elem = T>, D: Dimension>(x: &mut ArrayBase<S, D>, eps: f64) {
+pub fn l2_norm<T: Number, S: DataMut<Elem = T>, D: Dimension>(x: &mut ArrayBase<S, D>, eps: f64) {
     scale_rows(x, |sum_of_squares, _| 1.0 / sum_of_squares.sqrt().max(eps));
 }
 
-fn scale_rows<T: Real, D: Dimension>(x: &mut ArrayRef<T, D>, scale: impl Fn(f64, usize) -> f64) {
+fn scale_rows<T: Number, D: Dimension>(x: &mut ArrayRef<T, D>, scale: impl Fn(f64, usize) -> f64) {
     for mut row in x.rows_mut() {
         let sum_of_squares: f64 = row.iter().map(|&v| v.to_f64() * v.to_f64()).sum();
         let scale = T::from_f64(scale(sum_of_squares, row.len()));

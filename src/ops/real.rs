@@ -1,4 +1,4 @@
-//! The arithmetic that an operator runs in: f32 or f64.
+//! The arithmetic that an operator runs in: f32, f64, or a number that knows what rounding may do to it ([`super::Tracked`]).
 
 use std::fmt::Debug;
 use std::iter::Sum;
@@ -8,10 +8,10 @@ use ndarray::LinalgScalar;
 
 use crate::tensor::Values;
 
-/// A floating-point type that operators compute in. Every method is the correctly rounded IEEE operation or the
+/// A type that operators compute in. Of a floating-point type every method is the correctly rounded IEEE operation or the
 /// platform's function of that name, in this type.
 #[allow(missing_docs)] // the methods are the functions of those names
-pub trait Real:
+pub trait Number:
     LinalgScalar + Copy + PartialOrd + Neg<Output = Self> + AddAssign + Sum + Send + Sync + Debug
 {
     const ZERO: Self;
@@ -26,6 +26,11 @@ pub trait Real:
     fn sqrt(self) -> Self;
     /// The values of a slice of f32 in this type, without a copy where it is f32.
     fn cast_row<'a>(row: &'a [f32], scratch: &'a mut Vec<Self>) -> &'a [Self];
+}
+
+/// A floating-point type that engines compute in.
+#[allow(missing_docs)]
+pub trait Real: Number {
     /// Packed values of this type.
     fn values(packed: &[Self]) -> Values<'_>;
     const NAME: &'static str;
@@ -33,7 +38,7 @@ pub trait Real:
 
 macro_rules! real {
     ($t:ident, $cast:expr, $variant:ident) => {
-        impl Real for $t {
+        impl Number for $t {
             const ZERO: Self = 0.0;
             const ONE: Self = 1.0;
             fn from_f32(x: f32) -> Self {
@@ -57,6 +62,9 @@ macro_rules! real {
             fn cast_row<'a>(row: &'a [f32], scratch: &'a mut Vec<Self>) -> &'a [Self] {
                 $cast(row, scratch)
             }
+        }
+
+        impl Real for $t {
             fn values(packed: &[Self]) -> Values<'_> {
                 Values::$variant(packed)
             }

@@ -10,7 +10,7 @@
 
 use ndarray::ArrayViewMut3;
 
-use super::Real;
+use super::Number;
 
 /// Which elements rotate together.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -72,7 +72,7 @@ impl Rope {
     ///
     /// # Panics
     /// If there are fewer positions than tokens, or `n_dims` is larger than the head.
-    pub fn rotate<T: Real>(&self, mut x: ArrayViewMut3<'_, T>, positions: &[[i64; 4]]) {
+    pub fn rotate<T: Number>(&self, mut x: ArrayViewMut3<'_, T>, positions: &[[i64; 4]]) {
         let (n_tokens, _, head_dim) = x.dim();
         assert!(positions.len() == n_tokens && self.n_dims <= head_dim, "positions or head size");
         let half = self.n_dims / 2;

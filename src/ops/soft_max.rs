@@ -2,12 +2,12 @@
 //!
 //! Mirrors `ggml_compute_forward_soft_max_f32` (ops.cpp): masked elements are minus infinity; the sum accumulates in f64.
 
-use super::Real;
+use super::Number;
 
 /// The softmax of one row in place; element j takes part where `visible(j)`, the others become 0.
 ///
 /// A row in which nothing is visible becomes NaN, as it does in ggml.
-pub fn soft_max_row<T: Real>(row: &mut [T], scale: T, visible: impl Fn(usize) -> bool) {
+pub fn soft_max_row<T: Number>(row: &mut [T], scale: T, visible: impl Fn(usize) -> bool) {
     let mut largest = T::from_f64(f64::NEG_INFINITY);
     for (j, x) in row.iter_mut().enumerate() {
         *x = if visible(j) { *x * scale } else { T::from_f64(f64::NEG_INFINITY) };

@@ -10,7 +10,7 @@
 
 use ndarray::{Array2, ArrayView2};
 
-use super::Real;
+use super::Number;
 
 /// Which end of the kernel meets the current token.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -25,7 +25,7 @@ pub enum TapOrder {
 ///
 /// # Panics
 /// If `x` has fewer rows than the kernel has taps, or another number of channels.
-pub fn ssm_conv<T: Real>(x: ArrayView2<'_, T>, kernel: ArrayView2<'_, T>, order: TapOrder) -> Array2<T> {
+pub fn ssm_conv<T: Number>(x: ArrayView2<'_, T>, kernel: ArrayView2<'_, T>, order: TapOrder) -> Array2<T> {
     let (channels, d_conv) = kernel.dim();
     assert_eq!(x.ncols(), channels, "channels");
     let n_tokens = (x.nrows() + 1).checked_sub(d_conv).expect("the state holds d_conv - 1 columns");

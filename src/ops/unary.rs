@@ -7,23 +7,23 @@
 //! ```
 //! The threshold of softplus and its plain logarithm are ggml's (`op_softplus`, unary-ops.cpp).
 
-use super::Real;
+use super::Number;
 
 /// Above this, ggml takes softplus(x) to be x.
 const SOFTPLUS_LINEAR: f64 = 20.0;
 
 /// `1 / (1 + exp(-x))`
-pub fn sigmoid<T: Real>(x: T) -> T {
+pub fn sigmoid<T: Number>(x: T) -> T {
     T::ONE / (T::ONE + (-x).exp())
 }
 
 /// `x / (1 + exp(-x))`
-pub fn silu<T: Real>(x: T) -> T {
+pub fn silu<T: Number>(x: T) -> T {
     x / (T::ONE + (-x).exp())
 }
 
 /// `ln(1 + exp(x))`
-pub fn softplus<T: Real>(x: T) -> T {
+pub fn softplus<T: Number>(x: T) -> T {
     if x.to_f64() > SOFTPLUS_LINEAR { x } else { (T::ONE + x.exp()).ln() }
 }
 

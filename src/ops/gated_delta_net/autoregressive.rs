@@ -10,7 +10,7 @@
 use ndarray::{Array4, ArrayView1, s};
 
 use super::{DeltaInputs, DeltaSteps};
-use crate::ops::Real;
+use crate::ops::Number;
 
 /// Moves `state` `[n_seqs, n_v, d_v, d_k]` on by one token; returns `o` `[n_seqs, 1, n_v, d]` and the new state, which
 /// `steps` has seen.
@@ -20,7 +20,7 @@ use crate::ops::Real;
 ///
 /// # Panics
 /// If the shapes do not belong together, or there is not one token.
-pub fn delta_net_autoregressive<T: Real, S: DeltaSteps<T>>(
+pub fn delta_net_autoregressive<T: Number, S: DeltaSteps<T>>(
     inputs: &DeltaInputs<'_, T>,
     state: Array4<T>,
     scale: T,
@@ -40,7 +40,7 @@ pub fn delta_net_autoregressive<T: Real, S: DeltaSteps<T>>(
 }
 
 /// The state after the token.
-fn updated<T: Real>(inputs: &DeltaInputs<'_, T>, mut state: Array4<T>) -> Array4<T> {
+fn updated<T: Number>(inputs: &DeltaInputs<'_, T>, mut state: Array4<T>) -> Array4<T> {
     for (seq, mut heads) in state.outer_iter_mut().enumerate() {
         for (head, mut rows) in heads.outer_iter_mut().enumerate() {
             let decay = inputs.log_decay[[seq, 0, head]].exp();
@@ -57,7 +57,7 @@ fn updated<T: Real>(inputs: &DeltaInputs<'_, T>, mut state: Array4<T>) -> Array4
 }
 
 /// SUM_ROWS of MUL.
-fn sum_of_products<T: Real>(x: ArrayView1<'_, T>, y: ArrayView1<'_, T>) -> T {
+fn sum_of_products<T: Number>(x: ArrayView1<'_, T>, y: ArrayView1<'_, T>) -> T {
     T::from_f64(x.iter().zip(y).map(|(&x, &y)| (x * y).to_f64()).sum())
 }
 

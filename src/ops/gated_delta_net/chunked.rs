@@ -23,7 +23,7 @@ use ndarray::{Array4, ArrayView4, Axis, s};
 
 use super::matrices::{Triangle, plus_identity, products, solved, transposed, triangle};
 use super::{DeltaInputs, DeltaSteps};
-use crate::ops::Real;
+use crate::ops::Number;
 
 /// Tokens of a chunk, llama.cpp's CS for one decay per head.
 pub const DELTA_CHUNK: usize = 64;
@@ -36,7 +36,7 @@ pub const DELTA_CHUNK: usize = 64;
 ///
 /// # Panics
 /// If the shapes do not belong together.
-pub fn delta_net_chunked<T: Real, S: DeltaSteps<T>>(
+pub fn delta_net_chunked<T: Number, S: DeltaSteps<T>>(
     inputs: &DeltaInputs<'_, T>,
     state: Array4<T>,
     scale: T,
@@ -70,7 +70,7 @@ fn n_chunks(n_tokens: usize) -> usize {
 }
 
 /// `[n_seqs, n_tokens, n_v, n]` by head, filled up with zero tokens: `[n_seqs, n_v, n_chunks DELTA_CHUNK, n]`.
-fn padded<T: Real>(x: ArrayView4<'_, T>) -> Array4<T> {
+fn padded<T: Number>(x: ArrayView4<'_, T>) -> Array4<T> {
     let (n_seqs, n_tokens, n_v, n) = x.dim();
     let mut padded = Array4::from_elem((n_seqs, n_v, n_chunks(n_tokens) * DELTA_CHUNK, n), T::ZERO);
     padded.slice_mut(s![.., .., ..n_tokens, ..]).assign(&x.permuted_axes([0, 2, 1, 3]));
@@ -78,13 +78,13 @@ fn padded<T: Real>(x: ArrayView4<'_, T>) -> Array4<T> {
 }
 
 /// Padded tokens by chunk: `[n_seqs n_v, n_chunks, DELTA_CHUNK, n]`.
-fn by_chunk<T: Real>(x: Array4<T>) -> Array4<T> {
+fn by_chunk<T: Number>(x: Array4<T>) -> Array4<T> {
     let (n_seqs, n_v, n_tokens, n) = x.dim();
     x.into_shape_with_order((n_seqs * n_v, n_tokens / DELTA_CHUNK, DELTA_CHUNK, n)).expect("packed")
 }
 
 /// The inverse of both, for the tokens that there are.
-fn without_padding<T: Real>(o: Array4<T>, (n_seqs, n_tokens, n_v): (usize, usize, usize)) -> Array4<T> {
+fn without_padding<T: Number>(o: Array4<T>, (n_seqs, n_tokens, n_v): (usize, usize, usize)) -> Array4<T> {
     let (_, n_chunks, _, d) = o.dim();
     let o = o.into_shape_with_order((n_seqs, n_v, n_chunks * DELTA_CHUNK, d)).expect("packed");
     let o = o.slice_move(s![.., .., ..n_tokens, ..]);
@@ -97,13 +97,13 @@ fn of_chunk<T>(x: &Array4<T>, chunk: usize) -> ArrayView4<'_, T> {
 }
 
 /// `G`: the log decays `[.., .., 1, DELTA_CHUNK]` added up within each chunk.
-fn cumulated<T: Real>(mut g: Array4<T>) -> Array4<T> {
+fn cumulated<T: Number>(mut g: Array4<T>) -> Array4<T> {
     g.accumulate_axis_inplace(Axis(3), |&previous, current| *current += previous);
     g
 }
 
 /// `D`: `[.., .., DELTA_CHUNK, DELTA_CHUNK]` of `G` `[.., .., 1, DELTA_CHUNK]`.
-fn decay_mask<T: Real>(g_cs: &Array4<T>) -> Array4<T> {
+fn decay_mask<T: Number>(g_cs: &Array4<T>) -> Array4<T> {
     let (stack, n_chunks, ..) = g_cs.dim();
     let differences = Array4::from_shape_fn((stack, n_chunks, DELTA_CHUNK, DELTA_CHUNK), |(b, c, i, j)| {
         g_cs[[b, c, 0, i]] - g_cs[[b, c, 0, j]]
@@ -129,7 +129,7 @@ struct WithinChunks<T> {
     k_cumdecay: Array4<T>,
 }
 
-impl<T: Real> WithinChunks<T> {
+impl<T: Number> WithinChunks<T> {
     fn new<S: DeltaSteps<T>>(inputs: &DeltaInputs<'_, T>, steps: &mut S) -> Result<Self, S::Error> {
         let [k, v] = [inputs.k, inputs.v].map(padded);
         let [g, beta] = [inputs.log_decay, inputs.beta].map(|gate| padded(gate.insert_axis(Axis(3))));
@@ -183,7 +183,7 @@ impl<T: Real> WithinChunks<T> {
 }
 
 /// `A` from `diag(beta) K K^T . D`, of which it takes what is below the diagonal.
-fn inverse<T: Real, S: DeltaSteps<T>>(kb: Array4<T>, steps: &mut S) -> Result<Array4<T>, S::Error> {
+fn inverse<T: Number, S: DeltaSteps<T>>(kb: Array4<T>, steps: &mut S) -> Result<Array4<T>, S::Error> {
     let attn = steps.step("attn", triangle(kb, Triangle::Lower))?;
     let lhs = steps.step("dnet_add_ch_lhs", plus_identity(attn.clone()))?;
     let attn = steps.step("attn_pre_solve", -attn)?;
@@ -198,7 +198,7 @@ struct Queries<T> {
     q_g_exp: Array4<T>,
 }
 
-impl<T: Real> Queries<T> {
+impl<T: Number> Queries<T> {
     /// O of one chunk `[.., 1, DELTA_CHUNK, d]`, from the state in front of it and `V'^T`.
     fn output<S: DeltaSteps<T>>(
         &self,

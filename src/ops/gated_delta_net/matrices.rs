@@ -3,13 +3,13 @@
 use ndarray::{Array4, ArrayView2, ArrayView4, ArrayViewMut2, Axis};
 use rayon::prelude::*;
 
-use crate::ops::{Real, dot};
+use crate::ops::{Number, dot};
 
 /// MUL_MAT of `a` and `b`: `y[i, j] = sum_c a[j, c] b[i, c]` in each pair of matrices.
 ///
 /// # Panics
 /// If the stacks are not equally high or the rows not equally long.
-pub(super) fn products<T: Real>(a: ArrayView4<'_, T>, b: ArrayView4<'_, T>) -> Array4<T> {
+pub(super) fn products<T: Number>(a: ArrayView4<'_, T>, b: ArrayView4<'_, T>) -> Array4<T> {
     let (stack, height, m, n) = (a.dim().0, a.dim().1, a.dim().2, b.dim().2);
     assert!((stack, height) == (b.dim().0, b.dim().1) && a.dim().3 == b.dim().3, "matrices to multiply");
     let mut y = Array4::from_elem((stack, height, n, m), T::ZERO);
@@ -23,7 +23,7 @@ pub(super) fn products<T: Real>(a: ArrayView4<'_, T>, b: ArrayView4<'_, T>) -> A
     y
 }
 
-fn product<T: Real>(mut y: ArrayViewMut2<'_, T>, a: ArrayView2<'_, T>, b: ArrayView2<'_, T>) {
+fn product<T: Number>(mut y: ArrayViewMut2<'_, T>, a: ArrayView2<'_, T>, b: ArrayView2<'_, T>) {
     for (mut y, b) in y.outer_iter_mut().zip(b.outer_iter()) {
         let b = b.to_slice().expect("standard layout");
         for (y, a) in y.iter_mut().zip(a.outer_iter()) {
@@ -33,7 +33,7 @@ fn product<T: Real>(mut y: ArrayViewMut2<'_, T>, a: ArrayView2<'_, T>, b: ArrayV
 }
 
 /// Each matrix with rows for columns, packed (CONT of TRANSPOSE).
-pub(super) fn transposed<T: Real>(x: ArrayView4<'_, T>) -> Array4<T> {
+pub(super) fn transposed<T: Number>(x: ArrayView4<'_, T>) -> Array4<T> {
     x.permuted_axes([0, 1, 3, 2]).as_standard_layout().into_owned()
 }
 
@@ -47,7 +47,7 @@ pub(super) enum Triangle {
 }
 
 /// TRI: what is not in the triangle becomes 0.
-pub(super) fn triangle<T: Real>(mut x: Array4<T>, which: Triangle) -> Array4<T> {
+pub(super) fn triangle<T: Number>(mut x: Array4<T>, which: Triangle) -> Array4<T> {
     for ((_, _, i, j), value) in x.indexed_iter_mut() {
         if !(j < i || j == i && which == Triangle::LowerDiag) {
             *value = T::ZERO;
@@ -57,7 +57,7 @@ pub(super) fn triangle<T: Real>(mut x: Array4<T>, which: Triangle) -> Array4<T> 
 }
 
 /// ADD of the identity to each square matrix.
-pub(super) fn plus_identity<T: Real>(mut x: Array4<T>) -> Array4<T> {
+pub(super) fn plus_identity<T: Number>(mut x: Array4<T>) -> Array4<T> {
     for ((_, _, i, j), value) in x.indexed_iter_mut() {
         *value += if i == j { T::ONE } else { T::ZERO };
     }
@@ -65,7 +65,7 @@ pub(super) fn plus_identity<T: Real>(mut x: Array4<T>) -> Array4<T> {
 }
 
 /// SOLVE_TRI: X in `A X = B`, A lower triangular, row after row (`ggml_compute_forward_solve_tri_f32`, ops.cpp).
-pub(super) fn solved<T: Real>(a: ArrayView4<'_, T>, b: ArrayView4<'_, T>) -> Array4<T> {
+pub(super) fn solved<T: Number>(a: ArrayView4<'_, T>, b: ArrayView4<'_, T>) -> Array4<T> {
     let mut x = b.as_standard_layout().into_owned();
     let each: Vec<_> = x.axis_iter_mut(Axis(0)).zip(a.axis_iter(Axis(0))).collect();
     each.into_par_iter().for_each(|(mut x, a)| {
@@ -76,7 +76,7 @@ pub(super) fn solved<T: Real>(a: ArrayView4<'_, T>, b: ArrayView4<'_, T>) -> Arr
     x
 }
 
-fn substitute<T: Real>(x: &mut ArrayViewMut2<'_, T>, a: ArrayView2<'_, T>) {
+fn substitute<T: Number>(x: &mut ArrayViewMut2<'_, T>, a: ArrayView2<'_, T>) {
     let mut sums = vec![T::ZERO; x.ncols()];
     for i in 0..x.nrows() {
         sums.fill(T::ZERO);

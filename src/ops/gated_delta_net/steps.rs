@@ -4,7 +4,7 @@ use std::convert::Infallible;
 
 use ndarray::{Array4, ArrayView3, ArrayView4};
 
-use crate::ops::Real;
+use crate::ops::Number;
 
 /// One step of several sequences with equally many tokens.
 #[derive(Clone, Copy)]
@@ -21,7 +21,7 @@ pub struct DeltaInputs<'a, T> {
     pub beta: ArrayView3<'a, T>,
 }
 
-impl<T: Real> DeltaInputs<'_, T> {
+impl<T: Number> DeltaInputs<'_, T> {
     /// `(n_seqs, n_tokens, n_v, d)`, which fit each other and the state.
     pub(super) fn dim(&self, state: &Array4<T>) -> (usize, usize, usize, usize) {
         let dim @ (n_seqs, n_tokens, n_v, d) = self.v.dim();

@@ -15,7 +15,7 @@
 use ndarray::{Array3, ArrayView2, ArrayView3, ArrayViewMut3, Axis};
 use rayon::prelude::*;
 
-use crate::ops::{Real, dot};
+use crate::ops::{Number, dot};
 
 /// What is written into the state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -51,7 +51,7 @@ pub struct DeltaGates<'a, T> {
 /// # Panics
 /// If the shapes do not belong together.
 #[allow(clippy::too_many_arguments)] // the operator has six tensors
-pub fn gated_delta_net<T: Real>(
+pub fn gated_delta_net<T: Number>(
     q: ArrayView3<'_, T>,
     k: ArrayView3<'_, T>,
     v: ArrayView3<'_, T>,

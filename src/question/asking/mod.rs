@@ -1,0 +1,25 @@
+//! How a question is asked: what it may look at, how its candidates are scored, and what the answer is.
+
+mod answer;
+mod attention;
+mod delta_net;
+mod error;
+mod held;
+mod probe;
+mod product;
+mod site;
+mod subject;
+mod trial;
+
+pub use answer::{Answer, Group, Outcome, TrialScores, Verdict};
+pub use error::AskError;
+pub use probe::Probe;
+pub use site::Site;
+pub use subject::Subject;
+pub use trial::{Looked, Stop, Trial};
+
+pub(super) use answer::sort;
+pub(super) use attention::{HeadMap, blocked};
+pub(super) use delta_net::{DeltaNet, Rules};
+pub(super) use held::{Held, packed};
+pub(super) use product::{Product, tracked};

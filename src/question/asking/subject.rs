@@ -1,0 +1,71 @@
+//! What questions are asked of: a model and what was computed from it.
+
+use super::{AskError, Site};
+use crate::dump::Dump;
+use crate::model::Model;
+use crate::ops::exact::Setting;
+
+/// A model with a dump of it, or of its unfolded twin.
+#[derive(Clone, Copy)]
+pub struct Subject<'a> {
+    pub(super) model: &'a Model,
+    pub(super) dump: &'a Dump,
+}
+
+impl<'a> Subject<'a> {
+    /// Joins the two.
+    ///
+    /// # Errors
+    /// If the dump says that it is of a model with other sizes.
+    pub fn new(model: &'a Model, dump: &'a Dump) -> Result<Subject<'a>, AskError> {
+        let other = |got: String, expected: String| AskError::OtherModel {
+            dump: dump.path().display().to_string(),
+            model: model.gguf().path().display().to_string(),
+            got,
+            expected,
+        };
+        let said = &dump.manifest().model;
+        if said.architecture != "qwen35" {
+            return Err(other(format!("architecture {}", said.architecture), "qwen35".to_owned()));
+        }
+        let metadata = model.gguf().metadata();
+        for (key, got) in &said.metadata {
+            // The sizes; names, types and signs of a twin are its own.
+            let expected = metadata.u64(key).ok().filter(|_| key.starts_with("qwen35."));
+            if let Some(expected) = expected.filter(|expected| *got != expected.to_string()) {
+                return Err(other(format!("{key} = {got}"), expected.to_string()));
+            }
+        }
+        Ok(Subject { model, dump })
+    }
+
+    /// The model.
+    pub fn model(&self) -> &'a Model {
+        self.model
+    }
+
+    /// The dump.
+    pub fn dump(&self) -> &'a Dump {
+        self.dump
+    }
+
+    /// Every place that a question may look at: each step, and in it what comes before the layers, each layer, and what comes
+    /// after.
+    pub fn sites(&self) -> Vec<Site<'a>> {
+        let layers = || std::iter::once(None).chain((0..self.model.hparams().n_layer).map(Some));
+        let of_step = |step| layers().map(move |layer| Site { subject: *self, step, layer });
+        (0..self.dump.n_steps()).flat_map(of_step).collect()
+    }
+
+    /// How the run was set, as far as it decides what is rounded.
+    pub(super) fn setting(&self) -> Setting {
+        let manifest = self.dump.manifest();
+        Setting {
+            backend: manifest.producer.backend.clone(),
+            system_info: manifest.producer.system_info.clone(),
+            n_threads: manifest.run.n_threads,
+            repack: manifest.run.repack,
+            reference_kernels: manifest.run.reference_kernels,
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! One tensor of the reference, and how well each candidate explains it.
+
+use super::{AskError, Held};
+use crate::compare::Score;
+use crate::dump::DumpError;
+use crate::model::ModelError;
+use crate::ops::exact::OracleError;
+
+/// What a question found at one tensor.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Trial {
+    /// What an answer is given for: the kind of a weight, or of a tensor.
+    pub group: String,
+    /// The reference's tensor.
+    pub(in crate::question) reference: Held,
+    /// The layer, if it belongs to one.
+    pub layer: Option<usize>,
+    /// One for each candidate; none where it cannot be on this model.
+    pub scores: Vec<Option<Score>>,
+}
+
+/// What a question found at a site.
+pub type Looked = Result<Vec<Trial>, Stop>;
+
+/// Why a question has nothing to say at a site.
+#[derive(Debug)]
+pub enum Stop {
+    /// It is not a place that the question is about.
+    Elsewhere,
+    /// The dump does not hold the tensor of this kind.
+    NotHeld(String),
+    /// Something that the candidates need cannot be known from this dump.
+    NotKnown(String),
+    /// The question does not apply to the model.
+    NotApplicable(String),
+    /// The file is damaged, or the two do not belong together.
+    Failed(AskError),
+}
+
+macro_rules! failed {
+    ($($error:ty),*) => {$(
+        impl From<$error> for Stop {
+            fn from(error: $error) -> Stop { Stop::Failed(error.into()) }
+        }
+    )*};
+}
+
+failed!(DumpError, ModelError, OracleError);
+
+impl From<AskError> for Stop {
+    fn from(error: AskError) -> Stop {
+        Stop::Failed(error)
+    }
+}

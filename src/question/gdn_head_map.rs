@@ -1,0 +1,37 @@
+//! `gdn_head_map`: which k head does v head h of the delta net read?
+//!
+//! What is unknown: the delta net has fewer k heads than v heads; which k and q head belong to v head h.
+//! Why it matters: the right sizes come out either way, and half of a hybrid's layers (attention) want the other map.
+//! Candidates: `interleaved` h % n_k; `blocked` h / (n_v / n_k).
+//! Evidence: q, k, v, gates and the state in front of the recurrence; the output and the state behind it.
+//! What cannot tell them apart: as many k heads as v heads, one k head, or heads that are equal.
+
+use super::asking::{Probe, Rules, Site};
+use super::{Candidate, Looked, Question, candidate, nothing_else};
+
+const CANDIDATES: &[Candidate] =
+    &[candidate("interleaved", "h % n_k"), candidate("blocked", "h / (n_v / n_k)")];
+
+pub(super) const QUESTION: Question = Question {
+    name: "gdn_head_map",
+    asks: "which k head does v head h of the delta net read?",
+    candidates: CANDIDATES,
+    separated_by: "a model with fewer k heads than v heads",
+    probe: Probe::PLAIN,
+    look,
+    also: nothing_else,
+};
+
+fn look(site: &Site<'_>) -> Looked {
+    let net = site.delta_net()?;
+    let trial = |result: &super::asking::Held| {
+        site.trial(&QUESTION, result.id.kind(), result.clone(), |candidate| {
+            let k_head: fn(usize, (usize, usize)) -> usize = match candidate {
+                "interleaved" => |h, (n_k, _)| h % n_k,
+                _ => |h, (n_k, n_v)| h / (n_v / n_k),
+            };
+            Ok(Some(net.run(result, Rules { k_head, ..Rules::default() })))
+        })
+    };
+    net.results.iter().map(trial).collect()
+}

@@ -1,0 +1,119 @@
+//! Questions: each is one convention that a reader of the weights cannot see, with its candidates.
+//!
+//! Every candidate is evaluated in f64 from the reference's own inputs, at every layer and step that the dump holds, and compared
+//! with what the reference computed. A candidate *fits* if rounding explains every element (`ops::Tracked` says what rounding may
+//! do). One that fits alone is the answer; several are a tie, which another input would separate; none is an answer too, and the
+//! error's shape is named.
+//!
+//! Adding a question: a file here, its `mod` line and one line in [`QUESTIONS`] (CONTRIBUTING.md).
+
+mod asking;
+
+// the fold
+mod fold_order;
+
+// attention
+mod attn_head_map;
+
+// the delta net
+mod gdn_head_map;
+
+pub use asking::{
+    Answer, AskError, Group, Looked, Outcome, Probe, Site, Stop, Subject, Trial, TrialScores, Verdict,
+};
+
+use rayon::prelude::*;
+
+/// One way in which it can be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Candidate {
+    /// Its name, that of the engine's convention where there is one.
+    pub name: &'static str,
+    /// What it is, in a formula or a few words.
+    pub means: &'static str,
+    /// The candidate that it is the same as, by algebra.
+    pub same_as: Option<&'static str>,
+}
+
+/// A candidate.
+const fn candidate(name: &'static str, means: &'static str) -> Candidate {
+    Candidate { name, means, same_as: None }
+}
+
+/// A convention with its candidates.
+#[derive(Clone, Copy, Debug)]
+pub struct Question {
+    /// Its name.
+    pub name: &'static str,
+    /// What is unknown, in one line that ends with a question mark.
+    pub asks: &'static str,
+    /// The candidates; the first is what llama.cpp b11434 does, where that does not depend on the file.
+    pub candidates: &'static [Candidate],
+    /// What input would separate those that a dump cannot tell apart.
+    pub separated_by: &'static str,
+    /// That input.
+    pub probe: Probe,
+    /// Scores the candidates at a site.
+    look: fn(&Site<'_>) -> Looked,
+    /// What else can be found, if there is anything.
+    also: fn(&Subject<'_>) -> Result<Vec<String>, AskError>,
+}
+
+impl PartialEq for Question {
+    fn eq(&self, other: &Question) -> bool {
+        self.name == other.name
+    }
+}
+
+/// Nothing else.
+fn nothing_else(_: &Subject<'_>) -> Result<Vec<String>, AskError> {
+    Ok(Vec::new())
+}
+
+impl Question {
+    /// The first of the candidates that are the same as candidate `i`.
+    pub fn class_of(&self, i: usize) -> usize {
+        let same_as = self.candidates[i].same_as;
+        same_as.and_then(|name| self.index(name)).unwrap_or(i)
+    }
+
+    /// The index of a candidate.
+    pub fn index(&self, name: &str) -> Option<usize> {
+        self.candidates.iter().position(|candidate| candidate.name == name)
+    }
+
+    /// Asks it.
+    ///
+    /// # Errors
+    /// If the dump is damaged, or does not belong to the model.
+    pub fn ask(&'static self, subject: &Subject<'_>) -> Result<Answer, AskError> {
+        let sites = subject.sites();
+        let looked = sites.par_iter().map(|site| (self.look)(site)).collect();
+        let mut answer = asking::sort(self, looked)?;
+        answer.findings = (self.also)(subject)?;
+        Ok(answer)
+    }
+}
+
+/// Every question, in the order of the forward pass; `tests/registries.rs` compares this table with the folder.
+pub const QUESTIONS: &[&Question] = &[
+    // the fold
+    &fold_order::QUESTION,
+    // attention
+    &attn_head_map::QUESTION,
+    // the delta net
+    &gdn_head_map::QUESTION,
+    // everywhere
+];
+
+/// The question of a name.
+///
+/// # Errors
+/// If there is none.
+pub fn question(name: &str) -> Result<&'static Question, AskError> {
+    let found = QUESTIONS.iter().find(|question| question.name == name);
+    found.copied().ok_or_else(|| {
+        let names: Vec<&str> = QUESTIONS.iter().map(|question| question.name).collect();
+        AskError::Unknown { got: name.to_owned(), expected: names.join(", ") }
+    })
+}
