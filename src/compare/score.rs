@@ -10,7 +10,8 @@ pub struct Score {
     pub elements: u64,
     /// `1 - cosine` of the two as vectors; NaN if a value on either side is not finite.
     pub one_minus_cosine: f64,
-    /// Largest `|value - reference| / terms`; of what is moved, of the reference's own size. Never NaN.
+    /// Largest `|value - reference| / terms`, where terms are at least the reference's own size, so that a candidate does not look
+    /// worse by predicting small terms. Never NaN.
     pub scaled_error: f64,
     /// Largest share of the budget that an element uses; at most 1 if rounding explains every element. Never NaN.
     pub share: f64,
@@ -56,7 +57,7 @@ impl Score {
             if error == 0.0 {
                 continue;
             }
-            let terms = if predicted.terms == 0.0 { x.abs() } else { predicted.terms };
+            let terms = if predicted.terms >= x.abs() { predicted.terms } else { x.abs() };
             score.scaled_error = largest(score.scaled_error, error / terms);
             let share = largest(0.0, error / budget(predicted.spread, 1.0));
             if share > score.share {
