@@ -17,33 +17,9 @@ pub(super) fn header(
     by_hand: &ByHand<'_>,
     check: &Check,
 ) -> Vec<String> {
-    let h = model.hparams();
-    let manifest = dump.manifest();
-    let (producer, run) = (&manifest.producer, &manifest.run);
-    let weights = model.gguf().tensor("blk.0.ffn_up.weight").map_or("", |t| t.info.ty.name());
-    let folded = if model.fold().is_some() { " folded" } else { "" };
-    let twin = if manifest.model.metadata.contains_key(UNFOLDED_FROM) { ", unfolded twin" } else { "" };
-    let threads =
-        if run.n_threads == 1 { "1 thread".to_owned() } else { format!("{} threads", run.n_threads) };
-    let mut header = vec![
-        format!(
-            "{name}   qwen35 {} layers ({} delta, {} attention), {weights}{folded}, engine {}",
-            h.n_layer,
-            h.count(LayerKind::DeltaNet),
-            h.count(LayerKind::Attention),
-            engine.name()
-        ),
-        format!(
-            "reference: {} {} {}{twin}, {} K, {} V, flash attention {}, {threads}; tokens {}",
-            producer.name,
-            producer.commit,
-            producer.backend,
-            run.type_k,
-            run.type_v,
-            if run.flash_attn { "on" } else { "off" },
-            run.schedule.iter().map(ToString::to_string).collect::<Vec<_>>().join(" + "),
-        ),
-    ];
+    let run = &dump.manifest().run;
+    let mut header =
+        vec![format!("{}, engine {}", model_line(name, model), engine.name()), reference_line(dump)];
     header.extend(by_hand.words(&harness::rules(dump)));
     if check.not_captured > 0 {
         header.push(format!(
@@ -71,6 +47,38 @@ pub(super) fn header(
     }
     header.extend(model.notes().iter().map(|note| format!("note: {note}")));
     header
+}
+
+/// What was looked at: the name, and what the model is.
+pub(super) fn model_line(name: &str, model: &Model) -> String {
+    let h = model.hparams();
+    let weights = model.gguf().tensor("blk.0.ffn_up.weight").map_or("", |t| t.info.ty.name());
+    let folded = if model.fold().is_some() { " folded" } else { "" };
+    format!(
+        "{name}   qwen35 {} layers ({} delta, {} attention), {weights}{folded}",
+        h.n_layer,
+        h.count(LayerKind::DeltaNet),
+        h.count(LayerKind::Attention),
+    )
+}
+
+/// Who computed the reference, and with which settings.
+pub(super) fn reference_line(dump: &Dump) -> String {
+    let manifest = dump.manifest();
+    let (producer, run) = (&manifest.producer, &manifest.run);
+    let twin = if manifest.model.metadata.contains_key(UNFOLDED_FROM) { ", unfolded twin" } else { "" };
+    let threads =
+        if run.n_threads == 1 { "1 thread".to_owned() } else { format!("{} threads", run.n_threads) };
+    format!(
+        "reference: {} {} {}{twin}, {} K, {} V, flash attention {}, {threads}; tokens {}",
+        producer.name,
+        producer.commit,
+        producer.backend,
+        run.type_k,
+        run.type_v,
+        if run.flash_attn { "on" } else { "off" },
+        run.schedule.iter().map(ToString::to_string).collect::<Vec<_>>().join(" + "),
+    )
 }
 
 /// What each step of a dump evaluated.

@@ -5,6 +5,7 @@
 //! Adding a subcommand: a file here, its `mod` line, and one line in the table `commands!`.
 #![allow(clippy::print_stdout, clippy::print_stderr)] // the one place that prints
 
+mod ask;
 mod cache;
 mod check;
 mod conventions;
@@ -12,6 +13,7 @@ mod header;
 mod inspect;
 mod invariants;
 mod output;
+mod probe;
 mod progress;
 mod replay;
 mod run;
@@ -65,6 +67,8 @@ commands! {
     Check check
     /// Compare what llama.cpp computed with exact arithmetic, node by node, for any architecture
     Replay replay
+    /// Ask which convention a dump follows: every candidate of every question, scored over all layers and tokens
+    Ask ask
     /// Run the engine alone: logits, greedy continuation, a dump of every named tensor
     Run run
     /// Hold an engine to what must be so whatever the model: any split of tokens, reset, several sequences, rollback

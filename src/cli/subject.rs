@@ -56,6 +56,11 @@ impl IntoIterator for Subjects {
 }
 
 impl SubjectArgs {
+    /// For a command whose positional arguments are not all case folders.
+    pub(super) fn new(cases: Vec<PathBuf>, model: Option<PathBuf>, dump: Option<PathBuf>) -> SubjectArgs {
+        SubjectArgs { cases, model, dump }
+    }
+
     /// The subjects, with the models of cases built. A case whose weights were not fetched, or whose dumps were not
     /// made, is printed as skipped.
     ///

@@ -226,7 +226,11 @@ pub fn numerics(model_sha256: &str, dump: &Dump) -> Result<Numerics, HarnessErro
     })
 }
 
-fn check_model(model_sha256: &str, dump: &Dump) -> Result<(), HarnessError> {
+/// That a dump is of the model with this SHA-256, or of its unfolded twin.
+///
+/// # Errors
+/// [`HarnessError::OtherModel`] if it is not.
+pub fn check_model(model_sha256: &str, dump: &Dump) -> Result<(), HarnessError> {
     let reference = &dump.manifest().model;
     let unfolded_from = reference.metadata.get(UNFOLDED_FROM);
     if reference.sha256 == model_sha256 || unfolded_from.is_some_and(|sha| sha == model_sha256) {

@@ -19,7 +19,8 @@ mod steps;
 
 pub use case::{Case, CaseDump};
 pub use check::{
-    Check, CheckOptions, Mode, Progress, ReferenceModel, check, check_with, measure_floor, numerics,
+    Check, CheckOptions, Mode, Progress, ReferenceModel, check, check_model, check_with, measure_floor,
+    numerics,
 };
 pub use dialect::{Rule, rules};
 pub use error::HarnessError;

@@ -2,7 +2,7 @@
 
 use lockstep::compare::budget;
 use lockstep::ops::exact::{Data, Exact, Invocation, Operand, oracle};
-use lockstep::ops::{DeltaInputs, DeltaSteps, NoSteps, Real, delta_net_chunked};
+use lockstep::ops::{DeltaInputs, DeltaSteps, NoSteps, Number, delta_net_chunked};
 use ndarray::{Array, Array3, Array4, Dimension, Zip};
 
 use super::tracked::Tracked;
@@ -21,13 +21,13 @@ pub(crate) struct Case {
 pub(crate) type Outcome<T> = (Array4<T>, Array4<T>);
 
 /// The same values in another arithmetic.
-pub(crate) fn cast<T: Real, D: Dimension>(x: &Array<f32, D>) -> Array<T, D> {
+pub(crate) fn cast<T: Number, D: Dimension>(x: &Array<f32, D>) -> Array<T, D> {
     x.mapv(T::from_f32)
 }
 
 impl Case {
     /// Runs a route that takes all of it; `scale` as ggml computes it, rounded.
-    pub(crate) fn run<T: Real, E>(
+    pub(crate) fn run<T: Number, E>(
         &self,
         route: impl FnOnce(&DeltaInputs<'_, T>, Array4<T>, T) -> Result<Outcome<T>, E>,
     ) -> Result<Outcome<T>, E> {
@@ -45,7 +45,7 @@ impl Case {
     }
 
     /// The chunked route, seen by nobody.
-    pub(crate) fn chunked<T: Real>(&self) -> Outcome<T> {
+    pub(crate) fn chunked<T: Number>(&self) -> Outcome<T> {
         let route =
             |inputs: &DeltaInputs<'_, T>, state, scale| delta_net_chunked(inputs, state, scale, &mut NoSteps);
         self.run(route).unwrap()
@@ -87,7 +87,7 @@ impl Case {
 }
 
 /// All values of an outcome in the oracle's order.
-pub(crate) fn flat<T: Real>((o, state): &Outcome<T>) -> Vec<f64> {
+pub(crate) fn flat<T: Number>((o, state): &Outcome<T>) -> Vec<f64> {
     o.iter().chain(state).map(|x| x.to_f64()).collect()
 }
 

@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use std::fs;
 use std::path::Path;
 
-use lockstep::ops::{DeltaInputs, DeltaSteps, Real, delta_net_autoregressive, delta_net_chunked};
+use lockstep::ops::{DeltaInputs, DeltaSteps, Number, delta_net_autoregressive, delta_net_chunked};
 use ndarray::{Array, Array4, ArrayView4};
 use serde::Deserialize;
 
@@ -69,7 +69,7 @@ struct Seen<T, F> {
     bound: F,
 }
 
-impl<T: Real, F: FnMut(&str, Array4<T>) -> Array4<T>> DeltaSteps<T> for Seen<T, F> {
+impl<T: Number, F: FnMut(&str, Array4<T>) -> Array4<T>> DeltaSteps<T> for Seen<T, F> {
     type Error = Infallible;
 
     fn step(&mut self, name: &'static str, values: Array4<T>) -> Result<Array4<T>, Infallible> {
@@ -84,7 +84,7 @@ impl<T: Real, F: FnMut(&str, Array4<T>) -> Array4<T>> DeltaSteps<T> for Seen<T, 
     }
 }
 
-fn chunked<T: Real>(
+fn chunked<T: Number>(
     case: &Case,
     bound: impl FnMut(&str, Array4<T>) -> Array4<T>,
 ) -> Vec<(&'static str, Array4<T>)> {
@@ -106,7 +106,7 @@ fn held<T: Copy>(tensor: &Tensor, values: &Array4<T>) -> Vec<T> {
 }
 
 /// Pairs each tensor of the golden with the route's: all of them, by name, in order, with its extents.
-fn paired<T: Real>(golden: Vec<Tensor>, own: Vec<(&'static str, Array4<T>)>) -> Vec<(Tensor, Array4<T>)> {
+fn paired<T: Number>(golden: Vec<Tensor>, own: Vec<(&'static str, Array4<T>)>) -> Vec<(Tensor, Array4<T>)> {
     let mut own: VecDeque<_> = own.into();
     let mut pairs = Vec::new();
     for tensor in golden {

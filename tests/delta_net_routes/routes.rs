@@ -1,7 +1,7 @@
 //! In chunks, token by token and the oracle, across the edges of chunks.
 
 use lockstep::ops::{
-    DecayOrder, DeltaGates, DeltaInputs, DeltaRule, DeltaSteps, NoSteps, Real, delta_net_autoregressive,
+    DecayOrder, DeltaGates, DeltaInputs, DeltaRule, DeltaSteps, NoSteps, Number, delta_net_autoregressive,
     delta_net_chunked, gated_delta_net,
 };
 use ndarray::{Array, Array3, Array4, ArrayView4, Axis};
@@ -65,7 +65,7 @@ fn case(n_tokens: usize, gates: Gates) -> Case {
 }
 
 /// Each sequence token by token.
-fn token_by_token<T: Real>(case: &Case) -> Outcome<T> {
+fn token_by_token<T: Number>(case: &Case) -> Outcome<T> {
     let route = |inputs: &DeltaInputs<'_, T>, mut state: Array4<T>, scale| {
         let mut o = Array::from_elem(inputs.v.raw_dim(), T::ZERO);
         for (s, (mut o, mut state)) in o.outer_iter_mut().zip(state.outer_iter_mut()).enumerate() {

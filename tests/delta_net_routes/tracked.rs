@@ -15,8 +15,7 @@ use std::cmp::Ordering;
 use std::iter::Sum;
 use std::ops::{Add, AddAssign, Div, Mul, Neg, Sub};
 
-use lockstep::ops::Real;
-use lockstep::tensor::Values;
+use lockstep::ops::Number;
 use num_traits::{One, Zero};
 
 /// A number in arithmetic with `BITS` bits, and what is known of its error.
@@ -153,10 +152,9 @@ impl<const BITS: i32> One for Tracked<BITS> {
     }
 }
 
-impl<const BITS: i32> Real for Tracked<BITS> {
+impl<const BITS: i32> Number for Tracked<BITS> {
     const ZERO: Self = Tracked { value: 0.0, terms: 0.0, additions: 0.0, inherited: 0.0 };
     const ONE: Self = Tracked { value: 1.0, terms: 1.0, additions: 0.0, inherited: 0.0 };
-    const NAME: &'static str = "tracked";
 
     fn from_f32(x: f32) -> Self {
         Self::exact(x.into())
@@ -182,9 +180,6 @@ impl<const BITS: i32> Real for Tracked<BITS> {
         scratch.clear();
         scratch.extend(row.iter().map(|&x| Self::from_f32(x)));
         scratch
-    }
-    fn values(_: &[Self]) -> Values<'_> {
-        Values::F64(&[]) // bounds are not emitted
     }
 }
 

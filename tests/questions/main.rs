@@ -3,6 +3,11 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod committed;
+mod exceptions;
+mod run;
+mod wrong;
+
 use common::{MICRO_NODES, MINI_PROMPT, MINI_TOKEN, NANO_PROMPT};
 use lockstep::question::{Outcome, QUESTIONS, Subject};
 

@@ -1,16 +1,17 @@
-//! A question's probe, run by the engine with a mistake on purpose, and the question asked of the dump.
+//! A question's probe, run by an engine that makes a mistake on purpose, and the question asked of the dump.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use lockstep::dump::{Dump, Model as DumpModel};
 use lockstep::engine::cpu::CpuEngine;
-use lockstep::engine::{Conventions, Engine, Memory, Numerics, Ubatch};
+use lockstep::engine::{Conventions, Engine, Memory, Numerics};
+use lockstep::gguf::sha256;
 use lockstep::harness::{Recorder, Step};
 use lockstep::model::Model;
-use lockstep::question::{Answer, Outcome, Probe, Question, Subject, Verdict};
+use lockstep::question::{Answer, Question, Subject};
 use tempfile::TempDir;
 
-use crate::common::ModelFile;
+use crate::common::{Copy, ModelFile, lockstep, ubatch};
 
 /// How an engine makes a mistake.
 #[derive(Clone, Copy)]
@@ -19,45 +20,80 @@ pub enum With {
     Conventions(&'static [(&'static str, &'static str)]),
     /// By what it rounds, or which way it goes.
     Numerics(fn(&mut Numerics)),
-    /// By running this model instead, made from the one that the question is asked with.
+    /// By running another model, made from the one that the question is asked with.
     Model(fn(&Path) -> ModelFile),
-    /// By changing tensors before they are written: the name without layer, and the values.
-    Tensors(fn(&Dump, &mut crate::common::Copy)),
+    /// By changing tensors of its dump.
+    Dump(fn(&mut Copy)),
 }
 
-/// A dump in a folder that goes when it is dropped.
-pub struct Recorded {
-    pub dump: Dump,
+/// The model of a question's probe, in a folder that goes when it is dropped.
+pub struct Probed {
+    pub question: &'static Question,
+    pub model: Model,
+    path: PathBuf,
     _folder: TempDir,
 }
 
-/// Runs the engine over the tokens, `schedule` of them in each step.
-pub fn record(model: &Model, conventions: Conventions, numerics: Numerics, tokens: &[u32], schedule: &[usize]) -> Recorded {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("dump.npz");
-    let n_ctx = 256;
-    let mut engine =
-        CpuEngine::<f32>::with(model, conventions, numerics, Memory::default(), n_ctx).unwrap();
-    let mut recorder = Recorder::create(&path).unwrap();
-    let mut at = 0;
-    for &n in schedule {
-        let ubatch = Ubatch {
-            tokens: tokens[at..at + n].to_vec(),
-            positions: (at..at + n).map(|p| p as i64).collect(),
-            sequences: vec![0; n],
-            outputs: vec![true; n],
-        };
-        recorder.step(&mut engine, &Step { ubatch, before: Vec::new() }).unwrap();
-        at += n;
+impl Probed {
+    /// As `lockstep ask --probe` writes it.
+    pub fn write(question: &'static Question) -> Probed {
+        let folder = tempfile::tempdir().unwrap();
+        let out = folder.path().to_str().unwrap();
+        let outcome = lockstep(["ask", "--probe", question.name, "--out", out]);
+        assert_eq!(outcome.code, Some(0), "{outcome:?}");
+        let path = folder.path().join("model.gguf");
+        let model = Model::open(&path).unwrap();
+        Probed { question, model, path, _folder: folder }
     }
-    assert_eq!(at, tokens.len());
-    let said = DumpModel {
-        file: "model.gguf".to_owned(),
-        sha256: String::new(),
-        architecture: "qwen35".to_owned(),
-        metadata: Default::default(),
-    };
-    let name = engine.name().to_owned();
-    recorder.finish(&name, said, (Memory::default(), n_ctx as u32), 0).unwrap();
-    Recorded { dump: Dump::open(&path).unwrap(), _folder: folder }
+
+    /// What the question answers of a run of the probe.
+    pub fn answer(&self, with: With) -> Answer {
+        let (mut conventions, mut numerics) = (Conventions::default(), Numerics::default());
+        match with {
+            With::Conventions(settings) => {
+                settings.iter().for_each(|(name, candidate)| conventions.set(name, candidate).unwrap());
+            }
+            With::Numerics(change) => change(&mut numerics),
+            With::Model(_) | With::Dump(_) => {}
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("dump.npz");
+        match with {
+            With::Model(change) => {
+                let changed = change(&self.path);
+                self.record(&Model::open(&changed.path).unwrap(), conventions, numerics, &path);
+            }
+            _ => self.record(&self.model, conventions, numerics, &path),
+        }
+        let mut dump = Dump::open(&path).unwrap();
+        let mut written = None;
+        if let With::Dump(change) = with {
+            let mut copy = Copy::of_dump(&dump);
+            change(&mut copy);
+            dump = Dump::open(&written.insert(copy.write()).path).unwrap();
+        }
+        self.question.ask(&Subject::new(&self.model, &dump).unwrap()).unwrap()
+    }
+
+    fn record(&self, model: &Model, conventions: Conventions, numerics: Numerics, path: &Path) {
+        let n_ctx = 256;
+        let engine = CpuEngine::<f32>::new(model, conventions, n_ctx).unwrap();
+        let mut engine = engine.with_numerics(numerics).unwrap();
+        let mut recorder = Recorder::create(path).unwrap();
+        let mut at = 0;
+        for &n in self.question.probe.schedule {
+            let step = Step::from(ubatch(self.question.probe.tokens, at..at + n));
+            recorder.step(&mut engine, &step).unwrap();
+            at += n;
+        }
+        assert_eq!(at, self.question.probe.tokens.len(), "{}: the schedule", self.question.name);
+        let said = DumpModel {
+            file: "model.gguf".to_owned(),
+            sha256: sha256(&self.path).unwrap(),
+            architecture: "qwen35".to_owned(),
+            metadata: Default::default(),
+        };
+        let name = engine.name();
+        recorder.finish(&name, said, (Memory::default(), n_ctx as u32), 0).unwrap();
+    }
 }

@@ -1,6 +1,6 @@
 //! What a question's candidates came to.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Stop, Trial};
 use crate::compare::Score;
@@ -94,6 +94,14 @@ pub struct Answer {
     pub findings: Vec<String>,
 }
 
+impl Answer {
+    /// The steps that were looked at, ascending.
+    pub(in crate::question) fn steps(&self) -> impl Iterator<Item = u32> {
+        let trials = self.groups.iter().flat_map(|group| &group.trials);
+        trials.map(|trial| trial.id.step).collect::<BTreeSet<u32>>().into_iter()
+    }
+}
+
 /// The worst of each candidate.
 pub(in crate::question) fn worst<'a>(
     trials: impl Iterator<Item = &'a [Option<Score>]>,
@@ -171,7 +179,7 @@ pub(in crate::question) fn sort(
         findings: Vec::new(),
     };
     let mut not_applicable = None;
-    let mut layers = std::collections::BTreeSet::new();
+    let mut layers = BTreeSet::new();
     for found in looked {
         let reason = match found {
             Ok(trials) => {

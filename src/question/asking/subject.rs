@@ -57,6 +57,11 @@ impl<'a> Subject<'a> {
         (0..self.dump.n_steps()).flat_map(of_step).collect()
     }
 
+    /// How many tokens a step evaluated.
+    pub(in crate::question) fn tokens_of(&self, step: u32) -> usize {
+        self.dump.manifest().run.ubatches.get(step as usize).map_or(0, |ubatch| ubatch.tokens.len())
+    }
+
     /// How the run was set, as far as it decides what is rounded.
     pub(super) fn setting(&self) -> Setting {
         let manifest = self.dump.manifest();

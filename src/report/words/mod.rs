@@ -1,5 +1,7 @@
 //! Numbers, places and sentences that several formats share.
 
+mod ask;
+mod ask_json;
 mod invariants;
 mod markup;
 mod number;
@@ -14,6 +16,8 @@ mod tokens;
 #[cfg(test)]
 pub(super) mod example;
 
+pub use ask::{AskOptions, answer_table, ask_line, brief_table};
+pub use ask_json::ask_json;
 pub use invariants::{invariants_json, invariants_table};
 pub use replay::{replay_line, replay_table};
 pub use replay_json::replay_json;
