@@ -72,14 +72,25 @@ candidates! {
         /// 1
         One,
     }
-    /// What a gate goes through.
+    /// What the convolution's output goes through.
     Activation {
-        /// `1 / (1 + exp(-x))`
-        Sigmoid,
         /// `x / (1 + exp(-x))`
         Silu,
-        /// The identity; as a factor of attention, 1.
+        /// `1 / (1 + exp(-x))`
+        Sigmoid,
+        /// The identity.
         Absent,
+    }
+    /// What the gate of attention goes through, and what it multiplies.
+    AttnGate {
+        /// `Wo (o * sigmoid(gate))`
+        Sigmoid,
+        /// `Wo (o * silu(gate))`
+        Silu,
+        /// `Wo o`
+        Absent,
+        /// `Wo o * sigmoid(gate)`, which needs `n_head * n_embd_head = n_embd`
+        AfterOutput,
     }
     /// How the state of the delta net lies in a new context and in its cache.
     StateLayout {
@@ -96,6 +107,8 @@ candidates! {
         RawAlpha,
         /// Beta is not passed through the sigmoid.
         RawBeta,
+        /// Neither.
+        Raw,
     }
     /// How the decay is formed.
     DecayForm {
@@ -142,6 +155,8 @@ candidates! {
         Plain,
         /// The epsilon times the head size.
         TimesHeadDim,
+        /// The epsilon over the head size.
+        OverHeadDim,
     }
     /// How z gates the delta net's output.
     SsmNormGate {

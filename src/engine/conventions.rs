@@ -6,7 +6,7 @@
 use super::EngineError;
 use super::candidates::*;
 use crate::model::{FoldOrder, PermutationTime};
-use crate::ops::{DecayOrder, DeltaRule, RopePairing, RopeSections, TapOrder};
+use crate::ops::{DecayOrder, DeltaRule, RmsNormEps, RopePairing, RopeSections, TapOrder};
 
 /// Declares [`Conventions`] from one table: field, type, candidates by name; the first is the verified one.
 macro_rules! conventions {
@@ -144,11 +144,12 @@ conventions! {
         "inverse" => HeadScale::Inverse,
         "one" => HeadScale::One,
     }
-    /// What the gate of attention goes through.
-    attn_gate: Activation {
-        "sigmoid" => Activation::Sigmoid,
-        "silu" => Activation::Silu,
-        "none" => Activation::Absent,
+    /// What the gate of attention goes through, and whether it comes before or after the output projection.
+    attn_gate: AttnGate {
+        "sigmoid" => AttnGate::Sigmoid,
+        "silu" => AttnGate::Silu,
+        "none" => AttnGate::Absent,
+        "after_output" => AttnGate::AfterOutput,
     }
     /// Which k head v head h of the delta net reads.
     gdn_head_map: HeadMap {
@@ -165,6 +166,7 @@ conventions! {
         "activated" => Gates::Activated,
         "raw_alpha" => Gates::RawAlpha,
         "raw_beta" => Gates::RawBeta,
+        "raw" => Gates::Raw,
     }
     /// How the decay is formed.
     decay_form: DecayForm {
@@ -224,12 +226,21 @@ conventions! {
     ssm_norm_eps: SsmNormEps {
         "plain" => SsmNormEps::Plain,
         "times_head_dim" => SsmNormEps::TimesHeadDim,
+        "over_head_dim" => SsmNormEps::OverHeadDim,
     }
     /// How z gates the delta net's output.
     ssm_norm_gate: SsmNormGate {
         "norm_then_silu" => SsmNormGate::NormThenSilu,
         "gate_first" => SsmNormGate::GateFirst,
         "norm_then_sigmoid" => SsmNormGate::NormThenSigmoid,
+    }
+    /// Where the epsilon of a norm stands (all but the delta net's own, and not the l2 norm of its q and k).
+    rms_norm_eps_place: RmsNormEps {
+        "inside_root" => RmsNormEps::InsideRoot,
+        "outside_root" => RmsNormEps::OutsideRoot,
+        "max" => RmsNormEps::Max,
+        "on_sum" => RmsNormEps::OnSum,
+        "none" => RmsNormEps::Absent,
     }
     /// How a norm's weight is applied (all but the delta net's own).
     rms_norm_weight: NormWeight {

@@ -18,8 +18,8 @@ use super::Context;
 use super::state::{KvCache, Placement};
 use crate::engine::numerics::round_to;
 use crate::engine::{
-    Activation, Conventions, EngineError, HeadMap, HeadScale, Numerics, QGateSplit, QkNorm, RopeBase,
-    RopeDims, StateFault,
+    AttnGate, Conventions, EngineError, HeadMap, HeadScale, Numerics, QGateSplit, QkNorm, RopeBase, RopeDims,
+    StateFault,
 };
 use crate::model::Hparams;
 use crate::ops::{Real, Rope, dot, sigmoid, silu, soft_max_row};
@@ -82,15 +82,37 @@ pub(super) fn run<T: Real>(
     let attended = attend(context, il, &q, caches, placement)?;
     let gate = context.emitter.emit("gate_reshaped", layer, gate)?;
     let activated = gate.mapv(match context.conventions.attn_gate {
-        Activation::Sigmoid => sigmoid,
-        Activation::Silu => silu,
-        Activation::Absent => |_| T::ONE,
+        AttnGate::Sigmoid | AttnGate::AfterOutput => sigmoid,
+        AttnGate::Silu => silu,
+        AttnGate::Absent => |_| T::ONE,
     });
     let activated = context.emitter.emit("gate_sigmoid", layer, activated)?;
-    let gated = context.emitter.emit("attn_gated", layer, attended * activated)?;
+    let (gated, behind) = match context.conventions.attn_gate {
+        AttnGate::AfterOutput => (attended, Some(activated)),
+        _ => (attended * activated, None),
+    };
+    let gated = context.emitter.emit("attn_gated", layer, gated)?;
     let like = context.rounds_like()?;
-    let out = context.projector.mul_mat(&weight("attn_output"), &gated, like.as_deref())?;
+    let mut out = context.projector.mul_mat(&weight("attn_output"), &gated, like.as_deref())?;
+    if let Some(activated) = behind {
+        out = out * activated;
+    }
     context.emitter.emit("attn_output", layer, out)
+}
+
+/// Checks that attention can be run with these conventions.
+///
+/// # Errors
+/// If a gate as wide as the heads is to multiply an output of another width.
+pub(super) fn check(hparams: &Hparams, conventions: &Conventions) -> Result<(), EngineError> {
+    let (heads, n_embd) = (hparams.n_embd_q(), hparams.n_embd);
+    if conventions.attn_gate == AttnGate::AfterOutput && heads != n_embd {
+        let candidate = "after_output".to_owned();
+        let why =
+            format!("the gate has n_head * n_embd_head = {heads} elements, the output n_embd = {n_embd}");
+        return Err(EngineError::Convention { name: "attn_gate", candidate, why });
+    }
+    Ok(())
 }
 
 /// `[n_tokens, 2 n_head head_dim]` to queries `[n_tokens, n_head, head_dim]` and gates `[n_tokens, n_head head_dim]`.

@@ -4,7 +4,7 @@ use ndarray::{Array2, Axis};
 
 use super::Context;
 use crate::engine::{EngineError, OutputRows};
-use crate::ops::{Real, rms_norm};
+use crate::ops::Real;
 
 /// Logits `[wanted, n_vocab]`, from the last layer's `[n_tokens, n_embd]`, or from those rows of it that are wanted if the graph has
 /// picked them already.
@@ -17,7 +17,7 @@ pub(super) fn run<T: Real>(
     if h.is_empty() {
         return Ok(none);
     }
-    rms_norm(&mut h, context.eps());
+    context.rms_norm(&mut h);
     h = context.emitter.emit("norm", None, h)?;
     h = context.weighted("output_norm.weight", h)?;
     if context.numerics.dialect.output_rows == OutputRows::BehindLastNorm {

@@ -23,7 +23,7 @@ use super::{
     Snapshot, StateChange, StateFault, Tap, Ubatch,
 };
 use crate::model::{Hparams, LayerKind, Model};
-use crate::ops::{Real, rms_norm};
+use crate::ops::{Real, rms_norm_with};
 use crate::tensor::GgmlType;
 
 /// An engine that runs everywhere.
@@ -59,6 +59,7 @@ impl<'m, T: Real> CpuEngine<'m, T> {
     /// If a convention cannot be applied to this model.
     pub fn new(model: &'m Model, conventions: Conventions, n_ctx: usize) -> Result<Self, EngineError> {
         let projector = Projector::new(model, &conventions)?;
+        attention::check(model.hparams(), &conventions)?;
         let (numerics, memory) = (Numerics::default(), Memory::default());
         let state = State::new(model.hparams(), memory, n_ctx);
         let (fault, steps, unfinished) = (None, 0, false);
@@ -248,6 +249,11 @@ impl Context<'_, '_, '_> {
         f64::from(self.hparams().f_norm_rms_eps)
     }
 
+    /// The norm of every layer and of the head; the delta net's own is apart.
+    fn rms_norm<T: Real, D: Dimension>(&self, x: &mut Array<T, D>) {
+        rms_norm_with(x, self.eps(), self.conventions.rms_norm_eps_place);
+    }
+
     /// What the reference had for the activation that was emitted last, if activations are rounded and that is known.
     fn rounds_like(&mut self) -> Result<Option<Vec<f32>>, EngineError> {
         match self.numerics.activations {
@@ -269,7 +275,7 @@ impl Context<'_, '_, '_> {
         name: &str,
         mut x: Array<T, D>,
     ) -> Result<Array<T, D>, EngineError> {
-        rms_norm(&mut x, self.eps());
+        self.rms_norm(&mut x);
         let x = self.emitter.emit("norm", Some(il), x)?;
         let x = self.weighted(weight, x)?;
         self.emitter.emit(name, Some(il), x)

@@ -95,7 +95,13 @@ fn gates<T: Real>(
     let conventions = context.conventions;
     // llama.cpp names beta with a leading extent of 1.
     let beta = context.emitter.emit("beta", layer, beta.insert_axis(Axis(3)))?;
-    let beta = if conventions.gates == Gates::RawBeta { beta } else { beta.mapv_into(sigmoid) };
+    let (is_raw_alpha, is_raw_beta) = match conventions.gates {
+        Gates::Activated => (false, false),
+        Gates::RawAlpha => (true, false),
+        Gates::RawBeta => (false, true),
+        Gates::Raw => (true, true),
+    };
+    let beta = if is_raw_beta { beta } else { beta.mapv_into(sigmoid) };
     let beta = match route.beta(context.numerics.dialect) {
         Some(name) => context.emitter.emit(name, layer, beta)?,
         None => beta,
@@ -110,7 +116,7 @@ fn gates<T: Real>(
     }
     let mut gate = context.emitter.emit("a_softplus", layer, alpha)?;
     scale_rows(&mut gate, &a);
-    if conventions.gates == Gates::RawAlpha {
+    if is_raw_alpha {
         gate = raw;
     }
     if conventions.decay_form == DecayForm::OnePlusGate {
@@ -341,6 +347,7 @@ fn gated_norm<T: Real>(
     let eps = match conventions.ssm_norm_eps {
         SsmNormEps::Plain => context.eps(),
         SsmNormEps::TimesHeadDim => context.eps() * d as f64,
+        SsmNormEps::OverHeadDim => context.eps() / d as f64,
     };
     match conventions.ssm_norm_scope {
         NormScope::PerHead => rms_norm(&mut o, eps),
