@@ -31,6 +31,10 @@ fn implements_oracle(source: &str) -> bool {
     source.lines().any(|line| line.starts_with("impl Oracle for "))
 }
 
+fn has_a_question(source: &str) -> bool {
+    source.contains(" const QUESTION: Question")
+}
+
 fn has_args_and_run(source: &str) -> bool {
     source.contains("struct Args") && source.contains("fn run(")
 }
@@ -52,6 +56,11 @@ fn registries() -> Vec<Registry> {
             folder: "ops/exact",
             table: lockstep::ops::exact::ORACLES.iter().map(|(name, _)| stem(name)).collect(),
             looks_like_member: implements_oracle,
+        },
+        Registry {
+            folder: "question",
+            table: lockstep::question::QUESTIONS.iter().map(|question| stem(question.name)).collect(),
+            looks_like_member: has_a_question,
         },
         Registry {
             folder: "report",
@@ -191,6 +200,7 @@ fn a_file_that_is_not_in_the_table_is_found() {
         ("report", "pub(super) struct New;\nimpl Format for New {\n}"),
         ("ops", "//! NEW_OP: `y = x`\npub fn new_op() {}"),
         ("ops/exact", "pub(super) struct New;\nimpl Oracle for New {\n}"),
+        ("question", "pub(super) const QUESTION: Question = Question {};"),
         ("cli", "pub(super) struct Args {}\npub(super) fn run(args: Args) -> Result<ExitCode> {}"),
     ] {
         let found = planted(folder, |_, files| add(files, "new", source));
@@ -226,8 +236,8 @@ fn a_member_without_a_file_is_found() {
 fn a_helper_in_the_table_is_found() {
     let found = planted("quant", |registry, _| registry.table.push("two_bit".to_owned()));
     assert_eq!(found, ["quant/two_bit.rs is in the table and does not do what a member does"]);
-    let found = planted("ops", |registry, _| registry.table.push("real".to_owned()));
-    assert_eq!(found, ["ops/real.rs is in the table and does not do what a member does"]);
+    let found = planted("ops", |registry, _| registry.table.push("number".to_owned()));
+    assert_eq!(found, ["ops/number.rs is in the table and does not do what a member does"]);
 }
 
 #[test]
@@ -269,7 +279,7 @@ fn helpers_are_told_apart() {
                 "two_bit",
             ][..],
         ),
-        ("ops", &["real"]),
+        ("ops", &["number"]),
         (
             "ops/exact",
             &[
@@ -283,8 +293,9 @@ fn helpers_are_told_apart() {
                 "roundings",
             ],
         ),
+        ("question", &["asking"]),
         ("report", &["words"]),
-        ("cli", &["cache", "conventions", "header", "output", "progress", "subject"]),
+        ("cli", &["cache", "conventions", "header", "output", "probe", "progress", "subject"]),
     ] {
         let registry = registries().into_iter().find(|registry| registry.folder == folder).unwrap();
         let files = files(&Path::new("src").join(folder));

@@ -13,11 +13,10 @@ mod get_rows;
 mod glu;
 mod mul_mat;
 mod norm;
-mod real;
+mod number;
 mod rope;
 mod soft_max;
 mod ssm_conv;
-mod tracked;
 mod unary;
 
 pub use fwht::fwht;
@@ -29,11 +28,10 @@ pub use get_rows::get_rows;
 pub use glu::swiglu;
 pub use mul_mat::{Activations, RoundingRule, Rows, carry, dot, mul_mat};
 pub use norm::{RmsNormEps, l2_norm, rms_norm, rms_norm_with};
-pub use real::{Number, Real};
+pub use number::{Number, Real, Tracked};
 pub use rope::{Rope, RopePairing, RopeSections};
 pub use soft_max::soft_max_row;
 pub use ssm_conv::{TapOrder, ssm_conv};
-pub use tracked::Tracked;
 pub use unary::{sigmoid, silu, softplus};
 
 /// The files here and the ggml operators they compute; `tests/registries.rs` compares this table with the folder.

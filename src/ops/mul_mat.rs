@@ -192,7 +192,11 @@ const ROWS_PER_TASK: usize = 16;
 ///
 /// # Panics
 /// If `x` has another width than the matrix, or a reference to round like fewer values than `x`.
-pub fn mul_mat<T: Number>(weight: &Rows<'_>, x: ArrayView2<'_, T>, activations: Activations<'_>) -> Array2<T> {
+pub fn mul_mat<T: Number>(
+    weight: &Rows<'_>,
+    x: ArrayView2<'_, T>,
+    activations: Activations<'_>,
+) -> Array2<T> {
     let (n_tokens, n_in) = x.dim();
     assert_eq!(n_in, weight.n_in, "activation width");
     let mut x = x.as_standard_layout();

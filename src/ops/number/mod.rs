@@ -1,4 +1,8 @@
-//! The arithmetic that an operator runs in: f32, f64, or a number that knows what rounding may do to it ([`super::Tracked`]).
+//! The arithmetic that an operator runs in: f32, f64, or a number that knows what rounding may do to it ([`Tracked`]).
+
+mod tracked;
+
+pub use tracked::Tracked;
 
 use std::fmt::Debug;
 use std::iter::Sum;
