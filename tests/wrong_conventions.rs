@@ -4,12 +4,17 @@ mod common;
 
 use std::collections::BTreeSet;
 
-use common::{MICRO_NODES, MINI_TOKEN, Reference, cache, case_folder, check_in_process, lockstep};
+use common::{
+    MICRO_NODES, MINI_TOKEN, NANO_PROMPT, Reference, cache, case_folder, check_alone, check_in_process,
+    lockstep,
+};
 use lockstep::compare::Departs;
 use lockstep::engine::cpu::CpuEngine;
 use lockstep::engine::{Conventions, EngineError};
 use lockstep::gguf::{Gguf, sha256};
-use lockstep::harness::{Case, Check, CheckOptions, HarnessError, Mode, ReferenceModel, check_with};
+use lockstep::harness::{
+    Case, Check, CheckOptions, HarnessError, Mode, ReferenceModel, check_with, numerics,
+};
 
 /// What a wrong candidate must do.
 #[derive(Clone, Copy)]
@@ -65,7 +70,7 @@ const TABLE: &[(&str, &str, Expected)] = &[
     ("attn_scale", "one", First("kq_soft_max-3")),
     ("attn_gate", "silu", First("gate_sigmoid-3")),
     ("attn_gate", "none", First("gate_sigmoid-3")),
-    // The gate is as wide as the heads, 384, and the output 256 (`tests/variants.rs` has a model where they are equal).
+    // The gate is as wide as the heads, 384, and the output 256; of nano-bonsai both are 256 (see below).
     ("attn_gate", "after_output", Refused),
     // The output and the new state come out of one operator; llama.cpp takes the view of the state first.
     ("gdn_head_map", "blocked", First("new_state-0")),
@@ -199,6 +204,26 @@ fn judged_alone_each_wrong_candidate_is_the_engines_fault_at_its_own_operators()
 fn the_refusal_of_a_block_names_the_width() {
     let error = run(MICRO_NODES, "fold_block", "256").unwrap_err().to_string();
     assert!(error.contains("fold_block = 256") && error.contains("an input width is 384"), "{error}");
+}
+
+#[test]
+fn a_gate_behind_the_output_projection_is_caught_where_it_fits() {
+    let error = run(MICRO_NODES, "attn_gate", "after_output").unwrap_err().to_string();
+    assert!(error.contains("n_head * n_embd_head = 384 elements, the output n_embd = 256"), "{error}");
+    let (dump, built) = (NANO_PROMPT.open(), NANO_PROMPT.built());
+    let mut conventions = Conventions::default();
+    conventions.set("attn_gate", "after_output").unwrap();
+    let n_ctx = dump.manifest().run.n_ctx as usize;
+    let engine = CpuEngine::<f32>::new(&built.model, conventions, n_ctx).unwrap();
+    let mut engine = engine.with_numerics(numerics(&built.sha256, &dump).unwrap()).unwrap();
+    let check = check_alone(NANO_PROMPT, &dump, &built.model, &mut engine, Mode::Both).unwrap();
+    // The gate itself is right; its product with the heads is left out, and made too late.
+    assert_eq!(first_difference(&check), "attn_gated-1 (step 0)");
+    let differs = |name: &str| {
+        let of_name = |result: &&lockstep::compare::TensorResult| result.id.name == name;
+        check.comparison.results.iter().find(of_name).unwrap().verdict.is_failure()
+    };
+    assert_eq!(["gate_sigmoid-1", "attn_pregate-1", "attn_output-1"].map(differs), [false, false, true]);
 }
 
 #[test]

@@ -50,9 +50,9 @@ pub struct Hparams {
 }
 
 /// More than any model has; keeps products of two sizes far inside 64 bits and a broken file from asking for memory.
-const MAX_SIZE: u64 = 1 << 24;
+pub(crate) const MAX_SIZE: u64 = 1 << 24;
 /// `LLAMA_MAX_LAYERS` (llama-hparams.h). The tensor table is built per layer before it is compared with the file's.
-const MAX_LAYERS: u64 = 512;
+pub(crate) const MAX_LAYERS: u64 = 512;
 /// Attention every this many layers if the file does not say (`full_attention_interval`).
 const DEFAULT_ATTENTION_INTERVAL: u64 = 4;
 /// The architecture's name in `general.architecture`.
@@ -118,7 +118,7 @@ impl Hparams {
     }
 
     /// Relations between the sizes, each with the key that breaks it.
-    fn check(&self, value_length: usize) -> Result<(), ModelError> {
+    pub(crate) fn check(&self, value_length: usize) -> Result<(), ModelError> {
         let key = |suffix: &str| format!("{ARCHITECTURE}.{suffix}");
         let sections: usize = self.rope_sections.iter().sum();
         for (holds, suffix, got, expected) in [

@@ -10,6 +10,7 @@ mod transform;
 pub use error::ModelError;
 pub use fold::{Fold, FoldError, PREFIX as FOLD_PREFIX, Role};
 pub use hparams::{Hparams, LayerKind};
+pub(crate) use hparams::{MAX_LAYERS, MAX_SIZE};
 pub use tensors::{TensorShape, expected_tensors};
 pub use transform::{FoldOrder, HeadPermutation, PermutationTime, Transform};
 

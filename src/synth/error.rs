@@ -39,6 +39,26 @@ pub enum SynthError {
         /// What was asked for.
         got: GgmlType,
     },
+    /// A size of a preset makes no model.
+    #[error("{field} = {got}, expected {expected}")]
+    Size {
+        /// The field of the preset.
+        field: &'static str,
+        /// Its value.
+        got: String,
+        /// What it should be.
+        expected: String,
+    },
+    /// A tensor cannot be scaled by this.
+    #[error("{tensor} * {factor}, expected {expected}")]
+    Scale {
+        /// The bare name.
+        tensor: String,
+        /// The factor.
+        factor: f32,
+        /// What is possible.
+        expected: String,
+    },
     /// There is no fold to undo.
     #[error("{model} has no `prism.hadamard.*` metadata: it is not folded, llama.cpp can run it as it is")]
     NotFolded {

@@ -6,6 +6,7 @@ mod preset;
 mod rng;
 mod slice;
 mod unfold;
+mod variant;
 mod weights;
 mod write;
 
@@ -14,7 +15,8 @@ pub use error::SynthError;
 pub use preset::{PRESETS, Preset, preset};
 pub use slice::slice;
 pub use unfold::{UNFOLDED_FROM, unfold};
-pub use write::{TYPES, is_folded, write_mixed, write_model};
+pub use variant::Variant;
+pub use write::{TYPES, is_folded, write_mixed, write_model, write_variant};
 
 /// Called with bytes written so far and in all.
 pub type Progress<'a> = &'a mut dyn FnMut(u64, u64);

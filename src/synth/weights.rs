@@ -10,7 +10,7 @@ use half::f16;
 use super::rng::Rng;
 
 /// Elements that share a scale in `PQ2_0` and `PTQ1_0`.
-const GROUP: usize = 128;
+pub(super) const GROUP: usize = 128;
 /// The variance of a trit: two of three are +-1.
 const TRIT_VARIANCE: f64 = 2.0 / 3.0;
 /// Scales of groups vary by this share around their mean.
@@ -40,12 +40,22 @@ pub(super) fn is_ternary(name: &str, ne: &[u64]) -> bool {
     ne.len() == 2 && !matches!(bare(name), "ssm_conv1d" | "ssm_alpha" | "ssm_beta")
 }
 
+/// The mean of the scales of a ternary matrix's groups.
+fn mean_scale(bare: &str, n_in: usize) -> f64 {
+    // A row of the table is an activation itself; everything else multiplies one.
+    let n_in = if bare == "token_embd" { 1.0 } else { n_in as f64 };
+    gain(bare) / (n_in * TRIT_VARIANCE).sqrt()
+}
+
+/// The least and the largest scale that a group of a ternary matrix can have.
+pub(super) fn group_scales(bare: &str, n_in: usize) -> (f16, f16) {
+    let mean = mean_scale(bare, n_in);
+    (f16::from_f64(mean * (1.0 - SCALE_SPREAD)), f16::from_f64(mean * (1.0 + SCALE_SPREAD)))
+}
+
 /// One row of a ternary matrix.
 pub(super) fn ternary_row(name: &str, rng: &mut Rng, row: &mut [f32]) {
-    let bare = bare(name);
-    // A row of the table is an activation itself; everything else multiplies one.
-    let n_in = if bare == "token_embd" { 1.0 } else { row.len() as f64 };
-    let mean = gain(bare) / (n_in * TRIT_VARIANCE).sqrt();
+    let mean = mean_scale(bare(name), row.len());
     let mut trits = [0; GROUP];
     for group in row.chunks_exact_mut(GROUP) {
         let d = f16::from_f64(mean * (1.0 + SCALE_SPREAD * (2.0 * rng.uniform() - 1.0))).to_f32();

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use super::rng::Rng;
-use super::{Preset, Progress, SynthError, convert, unfold, weights};
+use super::{Preset, Progress, SynthError, Variant, convert, unfold, weights};
 use crate::gguf::{GgufWriter, TensorInfo, Value};
 use crate::model::{FOLD_PREFIX, Hparams, LayerKind, expected_tensors};
 use crate::quant;
@@ -29,7 +29,7 @@ pub const TYPES: &[GgmlType] = &[
 ];
 
 const ARCHITECTURE: &str = "qwen35";
-const RMS_EPS: f32 = 1e-6;
+pub(super) const RMS_EPS: f32 = 1e-6;
 const ROPE_FREQ_BASE: f32 = 1e7;
 const CONTEXT_LENGTH: u32 = 4096;
 /// `LLAMA_FTYPE` numbers of the fork.
@@ -52,12 +52,27 @@ pub fn write_mixed(
     out: &Path,
     progress: Progress<'_>,
 ) -> Result<(), SynthError> {
+    write_variant(&preset.into(), seed, types, out, progress)
+}
+
+/// Writes the model that `(variant, seed, types)` stands for, as [`write_mixed`] does of a preset.
+///
+/// # Errors
+/// As [`write_mixed`]; or if its sizes make no model, or a tensor cannot be scaled exactly.
+pub fn write_variant(
+    variant: &Variant,
+    seed: u64,
+    types: &[GgmlType],
+    out: &Path,
+    progress: Progress<'_>,
+) -> Result<(), SynthError> {
+    variant.check()?;
     match types {
         [] => Err(SynthError::NoType),
-        [ty] => write_model(preset, seed, *ty, out, progress),
+        [ty] => write_one(variant, seed, *ty, out, progress),
         types => match types.iter().find(|ty| is_folded(**ty) || !TYPES.contains(ty)) {
             Some(&got) => Err(SynthError::Mixed { got }),
-            None => by_way_of(preset, seed, GgmlType::F32, out, |twin| convert(twin, types, out, progress)),
+            None => by_way_of(variant, seed, GgmlType::F32, out, |twin| convert(twin, types, out, progress)),
         },
     }
 }
@@ -73,19 +88,29 @@ pub fn write_model(
     out: &Path,
     progress: Progress<'_>,
 ) -> Result<(), SynthError> {
+    write_variant(&preset.into(), seed, &[ty], out, progress)
+}
+
+fn write_one(
+    variant: &Variant,
+    seed: u64,
+    ty: GgmlType,
+    out: &Path,
+    progress: Progress<'_>,
+) -> Result<(), SynthError> {
     if !TYPES.contains(&ty) {
         return Err(SynthError::Type { got: ty });
     }
     if ty == GgmlType::F32 {
-        return by_way_of(preset, seed, GgmlType::PQ2_0, out, |folded| unfold(folded, out, progress));
+        return by_way_of(variant, seed, GgmlType::PQ2_0, out, |folded| unfold(folded, out, progress));
     }
     let Some(&(_, file_type)) = FILE_TYPE.iter().find(|(offered, _)| *offered == ty) else {
-        return by_way_of(preset, seed, GgmlType::F32, out, |twin| convert(twin, &[ty], out, progress));
+        return by_way_of(variant, seed, GgmlType::F32, out, |twin| convert(twin, &[ty], out, progress));
     };
-    let hparams = hparams(preset);
+    let hparams = hparams(variant);
     let tensors = expected_tensors(&hparams, false);
     let mut writer = GgufWriter::new();
-    write_metadata(&mut writer, preset, &hparams, seed, file_type)?;
+    write_metadata(&mut writer, variant, &hparams, seed, file_type)?;
     let folded: Vec<String> = tensors
         .iter()
         .filter(|t| weights::is_ternary(&t.name, &t.ne) && t.name != "token_embd.weight")
@@ -103,7 +128,7 @@ pub fn write_model(
     let total = writer.data_bytes();
     let mut done = 0;
     writer.write(out, |info, file| {
-        write_tensor(info, seed, file)?;
+        write_tensor(info, seed, variant.factor(&info.name), file)?;
         done += info.bytes;
         progress(done, total);
         Ok(())
@@ -113,7 +138,7 @@ pub fn write_model(
 
 /// Makes a model of another type beside `out`, does something with it, and removes it.
 fn by_way_of(
-    preset: &Preset,
+    variant: &Variant,
     seed: u64,
     ty: GgmlType,
     out: &Path,
@@ -123,20 +148,23 @@ fn by_way_of(
     let mut means = out.as_os_str().to_owned();
     means.push(format!(".{}.{ty}", std::process::id()));
     let means = Path::new(&means);
-    let result = write_model(preset, seed, ty, means, &mut |_, _| {}).and_then(|()| make(means));
+    let result = write_one(variant, seed, ty, means, &mut |_, _| {}).and_then(|()| make(means));
     // It is a means only; whether it could be removed does not change the result.
     let _ = std::fs::remove_file(means);
     result
 }
 
-fn write_tensor(info: &TensorInfo, seed: u64, file: &mut dyn Write) -> io::Result<()> {
+fn write_tensor(info: &TensorInfo, seed: u64, factor: f32, file: &mut dyn Write) -> io::Result<()> {
     let mut rng = Rng::new(seed, &info.name);
     let [n_in, n_out, ..] = info.ne.map(|n| n as usize);
-    let encode = |values: &[f32]| quant::encode(info.ty, values).map_err(io::Error::other);
+    let encode = |values: &mut [f32]| {
+        values.iter_mut().for_each(|value| *value *= factor);
+        quant::encode(info.ty, values).map_err(io::Error::other)
+    };
     if info.ty == GgmlType::F32 {
         let mut values = vec![0.0; n_in * n_out];
         weights::vector(&info.name, &mut rng, &mut values);
-        return file.write_all(&encode(&values)?);
+        return file.write_all(&encode(&mut values)?);
     }
     let mut row = vec![0.0; n_in];
     for _ in 0..n_out {
@@ -144,12 +172,13 @@ fn write_tensor(info: &TensorInfo, seed: u64, file: &mut dyn Write) -> io::Resul
             GgmlType::BF16 => weights::normal_row(&info.name, &mut rng, &mut row),
             _ => weights::ternary_row(&info.name, &mut rng, &mut row),
         }
-        file.write_all(&encode(&row)?)?;
+        file.write_all(&encode(&mut row)?)?;
     }
     Ok(())
 }
 
-fn hparams(p: &Preset) -> Hparams {
+pub(super) fn hparams(variant: &Variant) -> Hparams {
+    let p = &variant.preset;
     let kind = |i: usize| match i.is_multiple_of(p.full_attention_interval) {
         true => LayerKind::Attention,
         false => LayerKind::DeltaNet,
@@ -164,7 +193,7 @@ fn hparams(p: &Preset) -> Hparams {
         n_head: p.n_head,
         n_head_kv: p.n_head_kv,
         n_embd_head: p.n_embd_head,
-        f_norm_rms_eps: RMS_EPS,
+        f_norm_rms_eps: variant.f_norm_rms_eps,
         f_attention_scale: None,
         rope_freq_base: ROPE_FREQ_BASE,
         n_rot: p.n_rot,
@@ -180,13 +209,14 @@ fn hparams(p: &Preset) -> Hparams {
 
 fn write_metadata(
     writer: &mut GgufWriter,
-    p: &Preset,
+    variant: &Variant,
     h: &Hparams,
     seed: u64,
     file_type: u32,
 ) -> Result<(), SynthError> {
+    let p = &variant.preset;
     writer.set("general.architecture", ARCHITECTURE)?;
-    writer.set("general.name", format!("{} seed {seed}", p.name))?;
+    writer.set("general.name", variant.name(seed))?;
     writer.set("general.file_type", file_type)?;
     let sizes = [
         ("block_count", h.n_layer),
@@ -209,7 +239,7 @@ fn write_metadata(
     for (key, size) in sizes {
         writer.set(format!("{ARCHITECTURE}.{key}"), size as u32)?;
     }
-    writer.set(format!("{ARCHITECTURE}.attention.layer_norm_rms_epsilon"), RMS_EPS)?;
+    writer.set(format!("{ARCHITECTURE}.attention.layer_norm_rms_epsilon"), h.f_norm_rms_eps)?;
     writer.set(format!("{ARCHITECTURE}.rope.freq_base"), ROPE_FREQ_BASE)?;
     let sections: Vec<i32> = h.rope_sections.iter().map(|&s| s as i32).collect();
     writer.set(format!("{ARCHITECTURE}.rope.dimension_sections"), sections)?;
