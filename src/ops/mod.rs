@@ -27,9 +27,9 @@ pub use gated_delta_net::{
 pub use get_rows::get_rows;
 pub use glu::swiglu;
 pub use mul_mat::{Activations, RoundingRule, Rows, carry, dot, mul_mat};
-pub use norm::{RmsNormEps, l2_norm, rms_norm, rms_norm_with};
+pub use norm::{RmsNormEps, l2_norm, rms_norm, rms_norm_with, scale_rows};
 pub use number::{Number, Real, Tracked};
-pub use rope::{Rope, RopePairing, RopeSections};
+pub use rope::{Rope, RopePairing, RopeSections, Turn};
 pub use soft_max::soft_max_row;
 pub use ssm_conv::{TapOrder, ssm_conv};
 pub use unary::{sigmoid, silu, softplus};

@@ -57,7 +57,8 @@ pub fn l2_norm<T: Number, S: DataMut<Elem = T>, D: Dimension>(x: &mut ArrayBase<
     scale_rows(x, |sum_of_squares, _| 1.0 / sum_of_squares.sqrt().max(eps));
 }
 
-fn scale_rows<T: Number, D: Dimension>(x: &mut ArrayRef<T, D>, scale: impl Fn(f64, usize) -> f64) {
+/// Multiplies each row with what `scale` makes of the sum of its squares and its length. In place.
+pub fn scale_rows<T: Number, D: Dimension>(x: &mut ArrayRef<T, D>, scale: impl Fn(f64, usize) -> f64) {
     for mut row in x.rows_mut() {
         let sum_of_squares: f64 = row.iter().map(|&v| v.to_f64() * v.to_f64()).sum();
         let scale = T::from_f64(scale(sum_of_squares, row.len()));

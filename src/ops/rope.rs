@@ -30,6 +30,17 @@ pub enum RopeSections {
     Contiguous,
 }
 
+/// How a pair of elements turns.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Turn {
+    /// Which pair: the power of its frequency.
+    pub power: usize,
+    /// Its elements.
+    pub pair: (usize, usize),
+    /// In radians.
+    pub angle: f64,
+}
+
 /// The parameters of a rotation.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Rope {
@@ -68,6 +79,18 @@ impl Rope {
         position[self.channel(i)] as f64 * self.freq_base.powf(-2.0 * i as f64 / self.n_dims as f64)
     }
 
+    /// How each pair turns at a position.
+    pub fn turns<'a>(&'a self, position: &'a [i64; 4]) -> impl Iterator<Item = Turn> + 'a {
+        let half = self.n_dims / 2;
+        (0..half).map(move |i| {
+            let pair = match self.pairing {
+                RopePairing::Half => (i, i + half),
+                RopePairing::Adjacent => (2 * i, 2 * i + 1),
+            };
+            Turn { power: i, pair, angle: self.angle(i, position) }
+        })
+    }
+
     /// Rotates `x` `[n_tokens, n_head, head_dim]` in place; `positions[t]` holds the four channels of token t.
     ///
     /// # Panics
@@ -75,20 +98,13 @@ impl Rope {
     pub fn rotate<T: Number>(&self, mut x: ArrayViewMut3<'_, T>, positions: &[[i64; 4]]) {
         let (n_tokens, _, head_dim) = x.dim();
         assert!(positions.len() == n_tokens && self.n_dims <= head_dim, "positions or head size");
-        let half = self.n_dims / 2;
         for (mut token, position) in x.outer_iter_mut().zip(positions) {
-            let angles: Vec<(T, T)> = (0..half)
-                .map(|i| {
-                    let angle = self.angle(i, position);
-                    (T::from_f64(angle.cos()), T::from_f64(angle.sin()))
-                })
+            let turns: Vec<((usize, usize), T, T)> = self
+                .turns(position)
+                .map(|turn| (turn.pair, T::from_f64(turn.angle.cos()), T::from_f64(turn.angle.sin())))
                 .collect();
             for mut head in token.outer_iter_mut() {
-                for (i, &(cos, sin)) in angles.iter().enumerate() {
-                    let (a, b) = match self.pairing {
-                        RopePairing::Half => (i, i + half),
-                        RopePairing::Adjacent => (2 * i, 2 * i + 1),
-                    };
+                for &((a, b), cos, sin) in &turns {
                     let (xa, xb) = (head[a], head[b]);
                     head[a] = xa * cos - xb * sin;
                     head[b] = xa * sin + xb * cos;

@@ -13,10 +13,25 @@ mod asking;
 mod fold_order;
 
 // attention
+mod attn_gate;
 mod attn_head_map;
+mod attn_scale;
+mod kv_type;
+mod qgate_split;
+mod qk_norm;
+mod rope_base;
+mod rope_dims;
+mod rope_pairing;
+mod rope_sections;
 
 // the delta net
 mod gdn_head_map;
+
+// everywhere
+mod rms_norm_eps_place;
+mod rms_norm_weight;
+mod swiglu_order;
+mod view_layout;
 
 pub use asking::{
     Answer, AskError, Group, Looked, Outcome, Probe, Site, Stop, Subject, Trial, TrialScores, Verdict,
@@ -101,10 +116,23 @@ pub const QUESTIONS: &[&Question] = &[
     // the fold
     &fold_order::QUESTION,
     // attention
+    &qgate_split::QUESTION,
+    &qk_norm::QUESTION,
+    &rope_pairing::QUESTION,
+    &rope_dims::QUESTION,
+    &rope_base::QUESTION,
+    &rope_sections::QUESTION,
     &attn_head_map::QUESTION,
+    &kv_type::QUESTION,
+    &attn_scale::QUESTION,
+    &attn_gate::QUESTION,
     // the delta net
     &gdn_head_map::QUESTION,
     // everywhere
+    &view_layout::QUESTION,
+    &rms_norm_eps_place::QUESTION,
+    &rms_norm_weight::QUESTION,
+    &swiglu_order::QUESTION,
 ];
 
 /// The question of a name.

@@ -36,6 +36,8 @@ mod sums;
 mod unary;
 
 pub use operand::{Data, Operand};
+pub use rope::ROPE_STEPS;
+pub use rope_angles::turn_terms;
 pub use rounding::{Doubt, Rounded, Sums, activation_on_cpu, cpu_kernel, round_activation, vec_dot_type};
 pub use roundings::{ActivationRounding, CpuKernel, MmqLayout, Rounding, Setting, SumOrder};
 

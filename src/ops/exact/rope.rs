@@ -20,7 +20,7 @@ use super::{Exact, Invocation, Oracle, OracleError};
 pub(super) struct RopeOracle;
 
 /// Roundings on the way: two products, a sum, sine and cosine.
-const STEPS: f64 = 4.0;
+pub const ROPE_STEPS: f64 = 4.0;
 /// With a magnitude: its logarithm, two products and a sum, and the product with sine and cosine.
 const SCALED_STEPS: f64 = 9.0;
 
@@ -74,7 +74,7 @@ impl Oracle for RopeOracle {
                 (terms[a], terms[b]) = (length, length);
             }
         }
-        let additions = if rope.angles.has_magnitude() { SCALED_STEPS } else { STEPS };
+        let additions = if rope.angles.has_magnitude() { SCALED_STEPS } else { ROPE_STEPS };
         Ok(Exact { values, terms, additions, flips: Vec::new() })
     }
 }

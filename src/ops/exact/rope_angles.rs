@@ -75,9 +75,14 @@ impl Angles {
         Turn {
             cos: angle.cos() * magnitude,
             sin: angle.sin() * magnitude,
-            terms: magnitude_terms * (1.0 + size * (power as f64 + roundings)),
+            terms: magnitude_terms * turn_terms(size, power as f64 + roundings),
         }
     }
+}
+
+/// How much of the length of a pair is terms, of an angle of this size that was formed with this many roundings.
+pub fn turn_terms(size: f64, roundings: f64) -> f64 {
+    1.0 + size * roundings
 }
 
 /// `ggml_rope_yarn_corr_dims`: the pairs between which YaRN goes over from extrapolation to interpolation.

@@ -3,9 +3,9 @@
 use ndarray::Array2;
 use rayon::prelude::*;
 
-use super::{Held, Looked, Site, Stop, Trial};
+use super::{Held, Looked, Site, Stop, Trial, those_held};
 use crate::model::{LayerKind, Transform};
-use crate::ops::exact::{ActivationRounding, Data, Exact, Invocation, Operand, Rounding, oracle};
+use crate::ops::exact::{ActivationRounding, Data, Exact, Invocation, Operand, Oracle, Rounding, oracle};
 use crate::ops::{Rows, Tracked};
 use crate::question::Question;
 
@@ -84,6 +84,47 @@ impl<'a> Site<'a> {
         x: &Held,
         rounding: Option<ActivationRounding>,
     ) -> Result<Vec<Tracked>, Stop> {
+        let rounding = rounding.map_or(Rounding::None, Rounding::Activation);
+        let ways = self.products(weight, x, |_, _| vec![rounding])?;
+        Ok(ways.into_iter().next().unwrap_or_default())
+    }
+
+    /// `W x` as the run computed it, and what `then` makes of it: of a folded weight with its transform, else with x rounded in
+    /// that one of the possible ways that explains the reference best.
+    ///
+    /// # Errors
+    /// If the weight does not fit the tensor.
+    pub(in crate::question) fn product_as_run(
+        &self,
+        weight: &str,
+        x: &Held,
+        reference: &Held,
+        then: impl Fn(Vec<Tracked>) -> Vec<Tracked>,
+    ) -> Result<Vec<Tracked>, Stop> {
+        if let Ok(transform) = self.transform(weight) {
+            let product = self.multiply_folded(weight, x, &transform)?;
+            let odd = || Stop::NotKnown(format!("how {weight} is folded, whose width no block divides"));
+            return Ok(then(product.ok_or_else(odd)?));
+        }
+        let setting = self.subject.setting();
+        let ways = self.products(weight, x, |oracle, node| oracle.roundings(node, &setting))?;
+        let mut best: Option<(f64, Vec<Tracked>)> = None;
+        for way in ways.into_iter().map(then) {
+            let share = self.score(reference, &way)?.share;
+            if best.as_ref().is_none_or(|(least, _)| share < *least) {
+                best = Some((share, way));
+            }
+        }
+        Ok(best.map(|(_, product)| product).unwrap_or_default())
+    }
+
+    /// `W x`, once for each of the roundings of x.
+    fn products(
+        &self,
+        weight: &str,
+        x: &Held,
+        roundings: impl Fn(&dyn Oracle, &Invocation<'_>) -> Vec<Rounding>,
+    ) -> Result<Vec<Vec<Tracked>>, Stop> {
         let (rows, scale) = self.matrix(weight)?;
         let n_tokens = x.values.len() / rows.n_in.max(1);
         let ne = |n: usize, t: usize| [n as u64, t as u64, 1, 1];
@@ -98,8 +139,9 @@ impl<'a> Site<'a> {
             ne: ne(rows.n_out, n_tokens),
             sources: &sources,
         };
-        let rounding = rounding.map_or(Rounding::None, Rounding::Activation);
-        Ok(scaled(tracked(oracle(&node)?.exact_with(&node, rounding)?), scale))
+        let oracle = oracle(&node)?;
+        let product = |rounding| Ok(scaled(tracked(oracle.exact_with(&node, rounding)?), scale));
+        roundings(oracle, &node).into_iter().map(product).collect()
     }
 
     /// `W_file H (s . P(x))`: `[n_tokens, n_out]`, packed. None if the transform's block does not divide the width.
@@ -158,18 +200,11 @@ impl<'a> Site<'a> {
         is_asked: impl Fn(&Product) -> bool,
         mut at: impl FnMut(&Product, Held, Held) -> Result<Trial, Stop>,
     ) -> Looked {
-        let mut trials = Vec::new();
-        let mut left_out = Stop::Elsewhere;
-        for product in PRODUCTS.iter().filter(|product| product.is_at(self) && is_asked(product)) {
-            let held = self.tensor(product.input).and_then(|x| Ok((x, self.tensor(product.output)?)));
-            match held.and_then(|(x, y)| at(product, x, y)) {
-                Ok(trial) => trials.push(trial),
-                Err(stop @ Stop::Failed(_)) => return Err(stop),
-                Err(Stop::Elsewhere) => {}
-                Err(stop) => left_out = stop,
-            }
-        }
-        if trials.is_empty() { Err(left_out) } else { Ok(trials) }
+        let products = PRODUCTS.iter().filter(|product| product.is_at(self) && is_asked(product));
+        those_held(products.map(|product| {
+            let (x, y) = (self.tensor(product.input)?, self.tensor(product.output)?);
+            at(product, x, y)
+        }))
     }
 }
 

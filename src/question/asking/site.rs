@@ -111,6 +111,15 @@ impl<'a> Site<'a> {
         self.at(TensorId { step: self.step, name, occurrence })
     }
 
+    /// What this layer is given: the embedding, or the result of the layer before; outside of the layers, the last one's.
+    ///
+    /// # Errors
+    /// If the dump does not hold it.
+    pub(in crate::question) fn residual(&self) -> Result<Held, Stop> {
+        let before = self.layer.unwrap_or(self.hparams().n_layer).checked_sub(1);
+        Site { layer: before, ..*self }.tensor(if before.is_some() { "l_out" } else { "model.input_embed" })
+    }
+
     pub(super) fn at(&self, id: TensorId) -> Result<Held, Stop> {
         let dump = self.subject.dump;
         let not_held = || Stop::NotHeld(id.kind().to_owned());
@@ -140,15 +149,20 @@ impl<'a> Site<'a> {
         for candidate in question.candidates {
             let score = match predict(candidate.name)? {
                 None => None,
-                Some(numbers) => {
-                    let score = Score::measure(&reference.values, &super::held::predicted(&numbers));
-                    let compare = |source| AskError::Compare { tensor: reference.id.to_string(), source };
-                    Some(score.map_err(compare)?)
-                }
+                Some(numbers) => Some(self.score(&reference, &numbers)?),
             };
             scores.push(score);
         }
         Ok(Trial { group: group.to_owned(), reference, layer: self.layer, scores })
+    }
+
+    /// How well numbers explain a tensor.
+    ///
+    /// # Errors
+    /// If they are more or fewer.
+    pub(super) fn score(&self, reference: &Held, numbers: &[Tracked]) -> Result<Score, Stop> {
+        let compare = |source| AskError::Compare { tensor: reference.id.to_string(), source };
+        Ok(Score::measure(&reference.values, &super::held::predicted(numbers)).map_err(compare)?)
     }
 
     /// The one trial of a site.

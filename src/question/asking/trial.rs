@@ -22,6 +22,24 @@ pub struct Trial {
 /// What a question found at a site.
 pub type Looked = Result<Vec<Trial>, Stop>;
 
+/// The trials of which the dump holds all that they need.
+///
+/// # Errors
+/// If there is none, why not; and if one fails.
+pub(in crate::question) fn those_held(trials: impl IntoIterator<Item = Result<Trial, Stop>>) -> Looked {
+    let mut held = Vec::new();
+    let mut left_out = Stop::Elsewhere;
+    for trial in trials {
+        match trial {
+            Ok(trial) => held.push(trial),
+            Err(stop @ Stop::Failed(_)) => return Err(stop),
+            Err(Stop::Elsewhere) => {}
+            Err(stop) => left_out = stop,
+        }
+    }
+    if held.is_empty() { Err(left_out) } else { Ok(held) }
+}
+
 /// Why a question has nothing to say at a site.
 #[derive(Debug)]
 pub enum Stop {
