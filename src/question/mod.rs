@@ -25,7 +25,18 @@ mod rope_pairing;
 mod rope_sections;
 
 // the delta net
+mod conv_activation;
+mod conv_kernel_order;
+mod conv_window;
+mod decay_form;
+mod gates;
 mod gdn_head_map;
+mod gdn_scale;
+mod qk_l2_norm;
+mod qkv_split_order;
+mod state_layout;
+mod update_order;
+mod update_rule;
 
 // everywhere
 mod rms_norm_eps_place;
@@ -127,7 +138,18 @@ pub const QUESTIONS: &[&Question] = &[
     &attn_scale::QUESTION,
     &attn_gate::QUESTION,
     // the delta net
+    &conv_window::QUESTION,
+    &conv_kernel_order::QUESTION,
+    &conv_activation::QUESTION,
+    &qkv_split_order::QUESTION,
+    &qk_l2_norm::QUESTION,
+    &gates::QUESTION,
+    &decay_form::QUESTION,
     &gdn_head_map::QUESTION,
+    &update_rule::QUESTION,
+    &update_order::QUESTION,
+    &state_layout::QUESTION,
+    &gdn_scale::QUESTION,
     // everywhere
     &view_layout::QUESTION,
     &rms_norm_eps_place::QUESTION,

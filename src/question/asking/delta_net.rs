@@ -7,6 +7,7 @@ use crate::model::LayerKind;
 use crate::ops::{DecayOrder, DeltaGates, DeltaRule, Tracked, gated_delta_net};
 
 /// The inputs and results of a recurrence. Arrays are `[n_seqs, n_tokens, n_head, d]`.
+#[derive(Clone)]
 pub(in crate::question) struct DeltaNet {
     pub(in crate::question) q: Array4<Tracked>,
     pub(in crate::question) k: Array4<Tracked>,
@@ -72,6 +73,13 @@ impl Site<'_> {
 }
 
 impl DeltaNet {
+    /// The same with other log decays, by flat index of `[n_seqs, n_tokens, n_v]`.
+    pub(in crate::question) fn with_log_decay(&self, of: impl Fn(usize) -> Tracked) -> DeltaNet {
+        let mut changed = self.clone();
+        changed.log_decay.iter_mut().enumerate().for_each(|(i, g)| *g = of(i));
+        changed
+    }
+
     /// What the recurrence gives for one of the results, packed, with candidates' rules.
     pub(in crate::question) fn run(&self, result: &Held, rules: Rules) -> Vec<Tracked> {
         let (o, state) = self.evaluate(rules);

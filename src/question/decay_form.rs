@@ -1,0 +1,50 @@
+//! `decay_form`: how does the gate become the factor by which the state decays?
+//!
+//! What is unknown: whether the gate is the logarithm of the decay, or what the decay lacks of 1.
+//! Why it matters: for gates near 0 both are nearly the same, and the error grows with the number of tokens.
+//! Candidates: `exp_of_gate` S <- exp(g) S; `one_plus_gate` S <- (1 + g) S.
+//! Evidence: `a_softplus` (or alpha and `ssm_dt.bias`), `ssm_a`, and what else goes into the recurrence; the output and the state.
+//! What cannot tell them apart: one token from an empty state: nothing is there to decay.
+
+use super::asking::{Held, Probe, Rules, Site};
+use super::{Candidate, Looked, Question, candidate, nothing_else};
+use crate::ops::{Number, Tracked, softplus};
+
+const CANDIDATES: &[Candidate] =
+    &[candidate("exp_of_gate", "S <- exp(g) S"), candidate("one_plus_gate", "S <- (1 + g) S")];
+
+pub(super) const QUESTION: Question = Question {
+    name: "decay_form",
+    asks: "how does the gate become the factor by which the state decays?",
+    candidates: CANDIDATES,
+    separated_by: "more than one token",
+    probe: Probe::PLAIN,
+    look,
+    also: nothing_else,
+};
+
+fn look(site: &Site<'_>) -> Looked {
+    let net = site.delta_net()?;
+    let (dt, a) = (site.vector("ssm_dt.bias")?, site.vector("ssm_a")?);
+    let softplus: Vec<Tracked> = match site.tensor("a_softplus") {
+        Ok(activated) => activated.array().into_iter().collect(),
+        Err(_) => {
+            let alpha = site.tensor("alpha")?.array().into_iter().enumerate();
+            alpha.map(|(i, alpha)| softplus(alpha + dt[i % dt.len()])).collect()
+        }
+    };
+    let least = Tracked::exact(f32::MIN_POSITIVE.into());
+    let trial = |result: &Held| {
+        site.trial(&QUESTION, result.id.kind(), result.clone(), |candidate| {
+            let gate = |i: usize| softplus[i] * a[i % a.len()];
+            let decay = |g: Tracked| match candidate {
+                "exp_of_gate" => g,
+                // The recurrence takes the exponential of what it is given; a decay is more than 0.
+                _ if Tracked::ONE + g > least => (Tracked::ONE + g).ln(),
+                _ => least.ln(),
+            };
+            Ok(Some(net.with_log_decay(|i| decay(gate(i))).run(result, Rules::default())))
+        })
+    };
+    net.results.iter().map(trial).collect()
+}

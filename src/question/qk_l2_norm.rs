@@ -1,0 +1,69 @@
+//! `qk_l2_norm`: how are q and k of the delta net normalised?
+//!
+//! What is unknown: where the epsilon stands, and whether there is a norm at all.
+//! Why it matters: trees of llama.cpp differ in it, and only vectors as short as the epsilon show it.
+//! Candidates: `eps_inside` x / sqrt(sum x^2 + eps); `max_norm_eps` x / max(|x|, eps); `none`.
+//! Evidence: q and k of each head in front of the norm; behind it.
+//! What cannot tell them apart: vectors whose sum of squares is a million times the epsilon and more: rounding hides it.
+
+use ndarray::{Array3, Axis};
+
+use super::asking::{Held, Probe, Site, packed, those_held};
+use super::{Candidate, Looked, Question, candidate, nothing_else};
+use crate::model::LayerKind;
+use crate::ops::{Number, Tracked, l2_norm, rms_norm};
+
+const CANDIDATES: &[Candidate] = &[
+    candidate("eps_inside", "x / sqrt(sum x^2 + eps)"),
+    candidate("max_norm_eps", "x / max(|x|, eps)"),
+    candidate("none", "x"),
+];
+
+pub(super) const QUESTION: Question = Question {
+    name: "qk_l2_norm",
+    asks: "how are q and k of the delta net normalised?",
+    candidates: CANDIDATES,
+    separated_by: "q and k whose sum of squares is near the epsilon",
+    probe: Probe {
+        scales: &[("ssm_conv1d", 1.0 / 1024.0)],
+        because: "a convolution scaled down until q and k are about as long as the root of the epsilon",
+        ..Probe::PLAIN
+    },
+    look,
+    also: nothing_else,
+};
+
+fn look(site: &Site<'_>) -> Looked {
+    site.require(LayerKind::DeltaNet)?;
+    let h = site.hparams();
+    let (n_k, d, eps) = (h.ssm_n_group, h.ssm_d_state, f64::from(h.f_norm_rms_eps));
+    let norm = |x: Result<Held, _>, y: Result<Held, _>| {
+        let (x, y): (Held, Held) = (x?, y?);
+        let x = x.heads(n_k, d)?;
+        // Where the recurrence is a graph of plain operators, q and k are repeated to the heads of v.
+        let n_head = y.values.len() / (x.dim().0 * d).max(1);
+        let heads: Vec<usize> = (0..n_head).map(|head| head % n_k).collect();
+        let group = y.id.kind().to_owned();
+        site.trial(&QUESTION, &group, y, |candidate| {
+            Ok(Some(packed(normalised(candidate, x.clone(), eps).select(Axis(1), &heads))))
+        })
+    };
+    those_held([
+        norm(site.tensor("q_conv"), site.tensor("q_conv_predelta")),
+        norm(site.tensor("k_conv"), site.first_of(&["k_conv_predelta", "k_in"])),
+    ])
+}
+
+fn normalised(candidate: &str, mut x: Array3<Tracked>, eps: f64) -> Array3<Tracked> {
+    let d = x.dim().2 as f64;
+    match candidate {
+        // As ggml's graph has it.
+        "eps_inside" => {
+            rms_norm(&mut x, eps / d);
+            x.mapv_inplace(|x| x * Tracked::from_f64(1.0 / d.sqrt()));
+        }
+        "max_norm_eps" => l2_norm(&mut x, eps),
+        _ => {}
+    }
+    x
+}
