@@ -10,7 +10,13 @@
 mod asking;
 
 // the fold
+mod alpha_beta_input;
+mod attn_output_permutation;
+mod embedding_inverse_order;
+mod fold_block;
 mod fold_order;
+mod fold_scale;
+mod ssm_out_permutation;
 
 // attention
 mod attn_gate;
@@ -125,7 +131,13 @@ impl Question {
 /// Every question, in the order of the forward pass; `tests/registries.rs` compares this table with the folder.
 pub const QUESTIONS: &[&Question] = &[
     // the fold
+    &embedding_inverse_order::QUESTION,
     &fold_order::QUESTION,
+    &fold_block::QUESTION,
+    &fold_scale::QUESTION,
+    &alpha_beta_input::QUESTION,
+    &ssm_out_permutation::QUESTION,
+    &attn_output_permutation::QUESTION,
     // attention
     &qgate_split::QUESTION,
     &qk_norm::QUESTION,

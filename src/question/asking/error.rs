@@ -41,6 +41,16 @@ pub enum AskError {
         /// Outermost first.
         expected: Vec<usize>,
     },
+    /// A step has a token that the embedding table does not have.
+    #[error("step {step} has token {token}, the embedding table has {n_vocab} rows")]
+    Token {
+        /// The step.
+        step: u32,
+        /// The token.
+        token: usize,
+        /// Rows of the table.
+        n_vocab: usize,
+    },
     /// The model's file.
     #[error(transparent)]
     Model(#[from] ModelError),

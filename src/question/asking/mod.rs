@@ -3,6 +3,7 @@
 mod answer;
 mod attention;
 mod delta_net;
+mod embedding;
 mod error;
 mod held;
 mod norm;
