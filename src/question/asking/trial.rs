@@ -70,20 +70,3 @@ impl From<AskError> for Stop {
         Stop::Failed(error)
     }
 }
-
-/// What was found, of those that the dump holds.
-///
-/// # Errors
-/// If it holds none of them, or one fails.
-pub(in crate::question) fn those_held(trials: impl IntoIterator<Item = Result<Trial, Stop>>) -> Looked {
-    let mut held = Vec::new();
-    let mut not_held = Stop::Elsewhere;
-    for trial in trials {
-        match trial {
-            Ok(trial) => held.push(trial),
-            Err(stop @ Stop::NotHeld(_)) => not_held = stop,
-            Err(stop) => return Err(stop),
-        }
-    }
-    if held.is_empty() { Err(not_held) } else { Ok(held) }
-}
