@@ -53,6 +53,9 @@ fn variant(probe: &Probe) -> Result<Variant> {
     if let Some(sections) = probe.rope_sections {
         variant.preset.rope_sections = sections;
     }
+    if let Some(eps) = probe.eps {
+        variant.f_norm_rms_eps = eps;
+    }
     variant.scales = probe.scales.iter().map(|(name, factor)| ((*name).to_owned(), *factor)).collect();
     Ok(variant)
 }

@@ -75,6 +75,13 @@ impl Copy {
         self.payloads.last_mut().unwrap()
     }
 
+    /// The values of a node that has an entry.
+    pub fn values(&mut self, step: u32, name: &str) -> Vec<f32> {
+        let entry = self.node(step, name).entry.clone();
+        let payload = self.payloads.iter().find(|payload| Some(&payload.entry) == entry.as_ref());
+        floats(&payload.unwrap_or_else(|| panic!("{name} is not stored")).bytes)
+    }
+
     /// Changes the values of a step's node; those of a contiguous view lie in the payload of its root.
     pub fn change(&mut self, step: u32, name: &str, change: impl FnOnce(&mut [f32])) {
         let node = self.node(step, name).clone();

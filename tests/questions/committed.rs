@@ -12,7 +12,12 @@ use crate::common::{cache, case_folder};
 
 /// What llama.cpp does, where that is not the question's first candidate: question, case, what the group's name ends with, and
 /// the candidate.
-const OTHERS: &[(&str, &str, &str, &str)] = &[];
+const OTHERS: &[(&str, &str, &str, &str)] = &[
+    // The block of every folded preset.
+    ("fold_block", "", "", "128"),
+    // The March 2026 tree normalises by max(norm, eps).
+    ("qk_l2_norm", "early-2026", "", "max_norm_eps"),
+];
 
 /// What is known of the questions of one dump, apart from those that are decided.
 const OPEN: &[(&str, &[&str])] = &[];

@@ -46,12 +46,14 @@ impl Probed {
         Probed { question, model, path, _folder: folder }
     }
 
-    /// What the question answers of a run of the probe.
-    pub fn answer(&self, with: With) -> Answer {
+    /// What the question answers of a run of the probe; why not, if the engine or the question refuses.
+    pub fn answer(&self, with: With) -> Result<Answer, String> {
         let (mut conventions, mut numerics) = (Conventions::default(), Numerics::default());
         match with {
             With::Conventions(settings) => {
-                settings.iter().for_each(|(name, candidate)| conventions.set(name, candidate).unwrap());
+                for (name, candidate) in settings {
+                    conventions.set(name, candidate).map_err(|error| error.to_string())?;
+                }
             }
             With::Numerics(change) => change(&mut numerics),
             With::Model(_) | With::Dump(_) => {}
@@ -61,9 +63,9 @@ impl Probed {
         match with {
             With::Model(change) => {
                 let changed = change(&self.path);
-                self.record(&Model::open(&changed.path).unwrap(), conventions, numerics, &path);
+                self.record(&Model::open(&changed.path).unwrap(), conventions, numerics, &path)?;
             }
-            _ => self.record(&self.model, conventions, numerics, &path),
+            _ => self.record(&self.model, conventions, numerics, &path)?,
         }
         let mut dump = Dump::open(&path).unwrap();
         let mut written = None;
@@ -72,13 +74,20 @@ impl Probed {
             change(&mut copy);
             dump = Dump::open(&written.insert(copy.write()).path).unwrap();
         }
-        self.question.ask(&Subject::new(&self.model, &dump).unwrap()).unwrap()
+        let subject = Subject::new(&self.model, &dump).map_err(|error| error.to_string())?;
+        self.question.ask(&subject).map_err(|error| error.to_string())
     }
 
-    fn record(&self, model: &Model, conventions: Conventions, numerics: Numerics, path: &Path) {
+    fn record(
+        &self,
+        model: &Model,
+        conventions: Conventions,
+        numerics: Numerics,
+        path: &Path,
+    ) -> Result<(), String> {
         let n_ctx = 256;
-        let engine = CpuEngine::<f32>::new(model, conventions, n_ctx).unwrap();
-        let mut engine = engine.with_numerics(numerics).unwrap();
+        let engine = CpuEngine::<f32>::new(model, conventions, n_ctx).map_err(|error| error.to_string())?;
+        let mut engine = engine.with_numerics(numerics).map_err(|error| error.to_string())?;
         let mut recorder = Recorder::create(path).unwrap();
         let mut at = 0;
         for &n in self.question.probe.schedule {
@@ -95,5 +104,6 @@ impl Probed {
         };
         let name = engine.name();
         recorder.finish(&name, said, (Memory::default(), n_ctx as u32), 0).unwrap();
+        Ok(())
     }
 }

@@ -36,7 +36,13 @@ fn problems(question: &'static Question) -> Vec<String> {
     let probed = Probed::write(question);
     let mut problems = Vec::new();
     for (i, candidate) in question.candidates.iter().enumerate() {
-        let answer = probed.answer(with(question, candidate));
+        let answer = match probed.answer(with(question, candidate)) {
+            Ok(answer) => answer,
+            Err(error) => {
+                problems.push(format!("{} = {}: {error}", question.name, candidate.name));
+                continue;
+            }
+        };
         let tie = TIES.iter().find(|(q, c, ..)| (*q, *c) == (question.name, candidate.name));
         let got = named(&answer);
         let fits = match (&got, tie) {

@@ -12,6 +12,8 @@ pub struct Probe {
     pub sizes: &'static [(&'static str, usize)],
     /// `rope.dimension_sections`, if they differ.
     pub rope_sections: Option<[usize; 4]>,
+    /// The epsilon of the norms, if it differs.
+    pub eps: Option<f32>,
     /// Factors on tensors, by bare name (`token_embd`).
     pub scales: &'static [(&'static str, f32)],
     /// Token ids.
@@ -29,6 +31,7 @@ impl Probe {
         ty: "q8_0",
         sizes: &[],
         rope_sections: None,
+        eps: None,
         scales: &[],
         tokens: &[7, 11, 7, 5],
         schedule: &[3, 1],
