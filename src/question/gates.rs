@@ -51,5 +51,5 @@ fn look(site: &Site<'_>) -> Looked {
             Ok(Some(beta.iter().map(|&beta| if is_raw { beta } else { sigmoid(beta) }).collect()))
         })
     };
-    those_held([site.tensor("gate").and_then(gate), site.first_of(&["beta_sigmoid", "b_in"]).and_then(beta)])
+    those_held([site.tensor("gate").and_then(gate), site.beta().and_then(beta)])
 }

@@ -37,9 +37,13 @@ mod conv_window;
 mod decay_form;
 mod gates;
 mod gdn_head_map;
+mod gdn_route;
 mod gdn_scale;
 mod qk_l2_norm;
 mod qkv_split_order;
+mod ssm_norm_eps;
+mod ssm_norm_gate;
+mod ssm_norm_scope;
 mod state_layout;
 mod update_order;
 mod update_rule;
@@ -162,6 +166,10 @@ pub const QUESTIONS: &[&Question] = &[
     &update_order::QUESTION,
     &state_layout::QUESTION,
     &gdn_scale::QUESTION,
+    &gdn_route::QUESTION,
+    &ssm_norm_scope::QUESTION,
+    &ssm_norm_eps::QUESTION,
+    &ssm_norm_gate::QUESTION,
     // everywhere
     &view_layout::QUESTION,
     &rms_norm_eps_place::QUESTION,

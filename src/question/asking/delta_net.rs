@@ -4,7 +4,16 @@ use ndarray::{Array3, Array4, Axis, s};
 
 use super::{Held, Site, Stop};
 use crate::model::LayerKind;
-use crate::ops::{DecayOrder, DeltaGates, DeltaRule, Tracked, gated_delta_net};
+use crate::ops::{
+    DecayOrder, DeltaGates, DeltaInputs, DeltaRule, NoSteps, Number, Tracked, delta_net_chunked,
+    gated_delta_net,
+};
+
+/// What a tree of March 2026 calls the recurrence where it is one operator: `LLAMA_TENSOR_NAME_FGDN_AR` and `_CH` (llama-impl.h).
+const OPERATORS: [&str; 2] = ["__fgdn_ar__", "__fgdn_ch__"];
+
+/// The source of `GATED_DELTA_NET` that holds beta (`ggml_gated_delta_net`).
+const BETA: usize = 4;
 
 /// The inputs and results of a recurrence. Arrays are `[n_seqs, n_tokens, n_head, d]`.
 #[derive(Clone)]
@@ -60,7 +69,7 @@ impl Site<'_> {
         let v = self.first_of(&["v_conv_predelta", "v_in"])?.array();
         let by_head = (v.dim().0, v.dim().1, v.dim().2);
         let log_decay = self.tensor("gate")?.shaped(by_head)?;
-        let beta = self.first_of(&["beta_sigmoid", "b_in"])?.shaped(by_head)?;
+        let beta = self.beta()?.shaped(by_head)?;
         let state = self.tensor("state_predelta")?.array();
         let output = self.tensor("attn_output");
         let results = match (output, self.tensor("new_state")) {
@@ -69,6 +78,21 @@ impl Site<'_> {
             (Err(stop), _) | (_, Err(stop)) => return Err(stop),
         };
         Ok(DeltaNet { q, k, v, log_decay, beta, state, results })
+    }
+
+    /// Beta as the recurrence takes it. Where a tree gives it no name, it is what the operator reads.
+    ///
+    /// # Errors
+    /// If the dump does not hold it.
+    pub(in crate::question) fn beta(&self) -> Result<Held, Stop> {
+        let mut found = self.first_of(&["beta_sigmoid", "b_in"]);
+        for kind in OPERATORS {
+            if !matches!(found, Err(Stop::NotHeld(_))) {
+                break;
+            }
+            found = self.source(kind, "GATED_DELTA_NET", BETA);
+        }
+        found
     }
 }
 
@@ -83,6 +107,23 @@ impl DeltaNet {
     /// What the recurrence gives for one of the results, packed, with candidates' rules.
     pub(in crate::question) fn run(&self, result: &Held, rules: Rules) -> Vec<Tracked> {
         let (o, state) = self.evaluate(rules);
+        if result.id.kind() == "new_state" { super::held::packed(state) } else { super::held::packed(o) }
+    }
+
+    /// What the recurrence gives for one of the results, packed, in chunks of tokens.
+    pub(in crate::question) fn run_chunked(&self, result: &Held) -> Vec<Tracked> {
+        let (n_k, n_v) = (self.q.dim().2, self.v.dim().2);
+        let heads: Vec<usize> = (0..n_v).map(|head| head % n_k).collect();
+        let (q, k) = (self.q.select(Axis(2), &heads), self.k.select(Axis(2), &heads));
+        let inputs = DeltaInputs {
+            q: q.view(),
+            k: k.view(),
+            v: self.v.view(),
+            log_decay: self.log_decay.view(),
+            beta: self.beta.view(),
+        };
+        let scale = Tracked::from_f64(1.0 / (self.v.dim().3 as f64).sqrt());
+        let Ok((o, state)) = delta_net_chunked(&inputs, self.state.clone(), scale, &mut NoSteps);
         if result.id.kind() == "new_state" { super::held::packed(state) } else { super::held::packed(o) }
     }
 
@@ -111,7 +152,7 @@ impl DeltaNet {
                 state.view_mut(),
                 // With as many k heads as v heads they were repeated before: there is no map left.
                 |head| if heads.0 == heads.1 { head } else { (rules.k_head)(head, heads) },
-                crate::ops::Number::from_f64((rules.scale)(d)),
+                Tracked::from_f64((rules.scale)(d)),
                 (rules.rule, rules.order),
             );
             o.slice_mut(s![sequence, .., .., ..]).assign(&out);

@@ -3,7 +3,7 @@
 use super::trial::{Looked, Stop, Trial};
 use super::{AskError, Held, Subject};
 use crate::compare::Score;
-use crate::dump::Ubatch;
+use crate::dump::{Node, Origin, Ubatch};
 use crate::model::{Fold, Hparams, LayerKind, Transform};
 use crate::ops::Tracked;
 use crate::question::Question;
@@ -107,8 +107,12 @@ impl<'a> Site<'a> {
     /// # Errors
     /// If the dump does not hold it.
     pub(in crate::question) fn occurrence(&self, kind: &str, occurrence: u32) -> Result<Held, Stop> {
+        self.at(self.id(kind, occurrence))
+    }
+
+    fn id(&self, kind: &str, occurrence: u32) -> TensorId {
         let name = self.layer.map_or_else(|| kind.to_owned(), |il| format!("{kind}-{il}"));
-        self.at(TensorId { step: self.step, name, occurrence })
+        TensorId { step: self.step, name, occurrence }
     }
 
     /// What this layer is given: the embedding, or the result of the layer before; outside of the layers, the last one's.
@@ -123,7 +127,26 @@ impl<'a> Site<'a> {
     pub(super) fn at(&self, id: TensorId) -> Result<Held, Stop> {
         let dump = self.subject.dump;
         let not_held = || Stop::NotHeld(id.kind().to_owned());
-        let node = dump.find(&id).ok_or_else(not_held)?;
+        self.held(dump.find(&id).ok_or_else(not_held)?)
+    }
+
+    /// What the operator read that computed the first tensor of a kind in this layer, whether that has a name or not.
+    ///
+    /// # Errors
+    /// If the dump does not hold it, or no graph, or the operator is another one.
+    pub(super) fn source(&self, kind: &str, op: &str, place: usize) -> Result<Held, Stop> {
+        let dump = self.subject.dump;
+        let node = dump.find(&self.id(kind, 0)).filter(|node| node.op == op);
+        let source = node.and_then(|node| match node.sources.get(place)?.as_ref()?.from {
+            Origin::Node(id) => dump.node(id),
+            Origin::Leaf(_) => None,
+        });
+        self.held(source.ok_or_else(|| Stop::NotHeld(format!("source {place} of {kind}")))?)
+    }
+
+    fn held(&self, node: &Node) -> Result<Held, Stop> {
+        let (dump, id) = (self.subject.dump, node.id());
+        let not_held = || Stop::NotHeld(id.kind().to_owned());
         let values = match node.ty {
             GgmlType::F32 => dump.f32(node)?,
             _ => None,

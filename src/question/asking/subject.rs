@@ -1,6 +1,6 @@
 //! What questions are asked of: a model and what was computed from it.
 
-use super::{AskError, Site};
+use super::{AskError, Site, Stop};
 use crate::dump::Dump;
 use crate::model::Model;
 use crate::ops::exact::Setting;
@@ -60,6 +60,25 @@ impl<'a> Subject<'a> {
     /// How many tokens a step evaluated.
     pub(in crate::question) fn tokens_of(&self, step: u32) -> usize {
         self.dump.manifest().run.ubatches.get(step as usize).map_or(0, |ubatch| ubatch.tokens.len())
+    }
+
+    /// What is found at each site that has it.
+    ///
+    /// # Errors
+    /// If the dump is damaged, or does not belong to the model.
+    pub(in crate::question) fn each<T>(
+        &self,
+        find: impl Fn(&Site<'a>) -> Result<T, Stop>,
+    ) -> Result<Vec<T>, AskError> {
+        let mut found = Vec::new();
+        for site in self.sites() {
+            match find(&site) {
+                Ok(one) => found.push(one),
+                Err(Stop::Failed(error)) => return Err(error),
+                Err(_) => {}
+            }
+        }
+        Ok(found)
     }
 
     /// How the run was set, as far as it decides what is rounded.
