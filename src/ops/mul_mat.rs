@@ -13,13 +13,17 @@ use rayon::prelude::*;
 
 use super::Number;
 use super::exact::{ActivationRounding, CpuKernel, Rounded, activation_on_cpu, round_activation};
-use crate::quant::{Format, QuantError, format};
+use crate::quant::{Codes, Format, QuantError, format};
 use crate::tensor::GgmlType;
+
+/// Changes a decoded row; the number is that of the row.
+pub type Change<'a> = dyn Fn(usize, &mut [f32]) + Sync + 'a;
 
 /// A weight matrix as it lies in a file: `n_out` rows of `n_in` elements.
 #[derive(Clone, Copy)]
 pub struct Rows<'a> {
     format: &'static dyn Format,
+    change: Option<&'a Change<'a>>,
     data: &'a [u8],
     row_bytes: usize,
     /// Elements of a row (ggml's ne, dimension 0), the width of the activation.
@@ -39,7 +43,7 @@ impl<'a> Rows<'a> {
         if row_bytes.checked_mul(n_out) != Some(data.len()) {
             return Err(size());
         }
-        Ok(Rows { format: format(ty)?, data, row_bytes, n_in, n_out })
+        Ok(Rows { format: format(ty)?, change: None, data, row_bytes, n_in, n_out })
     }
 
     /// The type that the rows are stored in.
@@ -53,6 +57,14 @@ impl<'a> Rows<'a> {
     /// If `n` is not below `n_out` or `row` has another length: both are the caller's to check.
     pub fn decode_row(&self, n: usize, row: &mut [f32]) {
         self.format.decode(self.row(n, row), row);
+        if let Some(change) = self.change {
+            change(n, row);
+        }
+    }
+
+    /// The same matrix with each row changed once it is decoded; what is stored beside the codes ([`Rows::minima_of_row`]) stays.
+    pub fn changed(self, change: &'a Change<'a>) -> Rows<'a> {
+        Rows { change: Some(change), ..self }
     }
 }
 
@@ -78,6 +90,21 @@ impl Rows<'_> {
     /// As [`Rows::decode_row`].
     pub fn code_zero_of_row(&self, n: usize, values: &mut [f32]) -> bool {
         self.format.code_zero(self.row(n, values), values)
+    }
+
+    /// How the codes lie, if values are a code times one scale for each block ([`Format::codes`]).
+    pub fn codes(&self) -> Option<Codes> {
+        self.format.codes()
+    }
+
+    /// The scale of each block of row `n`; none if there are no such scales.
+    pub fn scales_of_row(&self, n: usize) -> Vec<f32> {
+        let scale = |codes: Codes| {
+            let row = &self.data[n * self.row_bytes..][..self.row_bytes];
+            let blocks = row.chunks_exact(self.ty().block_bytes());
+            blocks.map(|block| codes.scale_of(block)).collect()
+        };
+        self.codes().map_or(Vec::new(), scale)
     }
 
     /// The blocks of row `n`, which `values` has room for.

@@ -2,12 +2,15 @@
 //!
 //! Adding a format: a file here that implements [`Format`], and one line in [`FORMATS`].
 
+pub use codes::Codes;
+
 use thiserror::Error;
 
 use crate::tensor::GgmlType;
 
 mod bf16;
 mod blocks;
+mod codes;
 mod e2m1;
 mod f16;
 mod f32;
@@ -67,6 +70,11 @@ pub trait Format: Sync {
     /// may add up the codes and take that off apart. False, and nothing written, for a format of which none does so.
     fn code_zero(&self, _blocks: &[u8], _values: &mut [f32]) -> bool {
         false
+    }
+
+    /// How the codes of a block lie, for a format whose values are a code times one scale for the whole block.
+    fn codes(&self) -> Option<Codes> {
+        None
     }
 
     /// Encodes whole blocks, sizes as for [`Format::decode`]; `None` if this crate never writes the format.

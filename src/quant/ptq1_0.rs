@@ -13,7 +13,7 @@ use bytemuck::{Pod, Zeroable};
 
 use super::blocks::{self, half, to_half};
 use super::trits::{self, Run};
-use super::{Encoder, Format, amax, inverse_or_zero};
+use super::{Codes, Encoder, Format, amax, codes, inverse_or_zero};
 use crate::tensor::GgmlType;
 
 const GROUP: usize = GgmlType::PTQ1_0.block_elements();
@@ -45,6 +45,10 @@ impl Format for Ptq1_0 {
         blocks::decode(blocks, values, |block: &Block, group: &mut [f32; GROUP]| {
             trits::decode(&RUNS, &block.trits, half(block.d), group);
         });
+    }
+
+    fn codes(&self) -> Option<Codes> {
+        codes::trits(GROUP, 26, |j| trits::place(&RUNS, j))
     }
 
     fn encoder(&self) -> Option<Encoder> {

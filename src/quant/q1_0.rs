@@ -10,7 +10,7 @@
 use bytemuck::{Pod, Zeroable};
 
 use super::blocks::{self, half, to_half};
-use super::{Encoder, Format};
+use super::{Codes, Encoder, Format};
 use crate::tensor::GgmlType;
 
 const GROUP: usize = GgmlType::Q1_0.block_elements();
@@ -38,6 +38,16 @@ impl Format for Q1_0 {
                 *value = if block.qs[j / 8] >> (j % 8) & 1 == 1 { d } else { -d };
             }
         });
+    }
+
+    fn codes(&self) -> Option<Codes> {
+        Some(Codes {
+            count: 2,
+            level: |code| 2 * code - 1,
+            place: |j| (j / 8, j % 8),
+            block: GROUP,
+            scale_at: 0,
+        })
     }
 
     fn encoder(&self) -> Option<Encoder> {

@@ -2,7 +2,7 @@
 //!
 //! Layout and code: `two_bit`, with `qs[16]`.
 
-use super::{Encoder, Format, two_bit};
+use super::{Codes, Encoder, Format, codes, two_bit};
 use crate::tensor::GgmlType;
 
 const TYPE: GgmlType = GgmlType::Q2_0;
@@ -18,6 +18,10 @@ impl Format for Q2_0 {
 
     fn decode(&self, blocks: &[u8], values: &mut [f32]) {
         two_bit::decode(TYPE, blocks, values);
+    }
+
+    fn codes(&self) -> Option<Codes> {
+        codes::two_bits(TYPE.block_elements(), 0, |j| (j / 4, j % 4))
     }
 
     fn encoder(&self) -> Option<Encoder> {

@@ -11,7 +11,7 @@
 use bytemuck::{Pod, Zeroable};
 
 use super::blocks::{self, half, nibble, pack_nibbles, to_half};
-use super::{Encoder, Format};
+use super::{Codes, Encoder, Format};
 use crate::tensor::GgmlType;
 
 const GROUP: usize = GgmlType::Q4_0.block_elements();
@@ -46,6 +46,16 @@ impl Format for Q4_0 {
             group.fill(-8.0 * half(block.d))
         });
         true
+    }
+
+    fn codes(&self) -> Option<Codes> {
+        Some(Codes {
+            count: 16,
+            level: |code| code - 8,
+            place: |j| (j % 16, j / 16),
+            block: GROUP,
+            scale_at: 0,
+        })
     }
 
     fn encoder(&self) -> Option<Encoder> {

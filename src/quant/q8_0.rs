@@ -10,7 +10,7 @@
 use bytemuck::{Pod, Zeroable};
 
 use super::blocks::{self, half, to_half};
-use super::{Encoder, Format, amax, inverse_or_zero};
+use super::{Codes, Encoder, Format, amax, inverse_or_zero};
 use crate::tensor::GgmlType;
 
 const GROUP: usize = GgmlType::Q8_0.block_elements();
@@ -36,6 +36,16 @@ impl Format for Q8_0 {
             let d = half(block.d);
             *group = block.qs.map(|q| f32::from(q) * d);
         });
+    }
+
+    fn codes(&self) -> Option<Codes> {
+        Some(Codes {
+            count: 256,
+            level: |code| i32::from(code as i8),
+            place: |j| (j, 0),
+            block: GROUP,
+            scale_at: 0,
+        })
     }
 
     fn encoder(&self) -> Option<Encoder> {

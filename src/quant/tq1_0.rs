@@ -14,7 +14,7 @@ use bytemuck::{Pod, Zeroable};
 
 use super::blocks::{self, half, to_half};
 use super::trits::{self, Run};
-use super::{Encoder, Format, amax, inverse_or_zero};
+use super::{Codes, Encoder, Format, amax, codes, inverse_or_zero};
 use crate::tensor::GgmlType;
 
 const GROUP: usize = GgmlType::TQ1_0.block_elements();
@@ -52,6 +52,10 @@ impl Format for Tq1_0 {
     fn minima(&self, blocks: &[u8], minima: &mut [f32]) -> bool {
         blocks::decode(blocks, minima, |block: &Block, group: &mut [f32; GROUP]| group.fill(-half(block.d)));
         true
+    }
+
+    fn codes(&self) -> Option<Codes> {
+        codes::trits(GROUP, 52, |j| trits::place(&RUNS, j))
     }
 
     fn encoder(&self) -> Option<Encoder> {

@@ -12,7 +12,7 @@ use bytemuck::{Pod, Zeroable};
 
 use super::blocks::{self, half, to_half};
 use super::super_block::{GROUP, pack_two_bits, two_bits};
-use super::{Encoder, Format, amax, inverse_or_zero};
+use super::{Codes, Encoder, Format, amax, codes, inverse_or_zero};
 use crate::tensor::GgmlType;
 
 const _: () = assert!(size_of::<Block>() == GgmlType::TQ2_0.block_bytes());
@@ -45,6 +45,10 @@ impl Format for Tq2_0 {
     fn minima(&self, blocks: &[u8], minima: &mut [f32]) -> bool {
         blocks::decode(blocks, minima, |block: &Block, group: &mut [f32; GROUP]| group.fill(-half(block.d)));
         true
+    }
+
+    fn codes(&self) -> Option<Codes> {
+        codes::two_bits(GROUP, GROUP / 4, |j| (32 * (j / 128) + j % 32, j / 32 % 4))
     }
 
     fn encoder(&self) -> Option<Encoder> {

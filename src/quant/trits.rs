@@ -31,6 +31,12 @@ pub(super) fn decode(runs: &[Run], bytes: &[u8], d: f32, group: &mut [f32]) {
     }
 }
 
+/// The byte and the trit of element j.
+pub(super) fn place(runs: &[Run], j: usize) -> (usize, usize) {
+    let run = runs.iter().rfind(|run| run.first <= j).unwrap_or(&runs[0]);
+    (run.byte + (j - run.first) % run.bytes, (j - run.first) / run.bytes)
+}
+
 /// Encodes the values of one block, multiplied by `inverse` and rounded half away from zero.
 pub(super) fn encode(runs: &[Run], group: &[f32], inverse: f32, bytes: &mut [u8]) {
     for run in runs {

@@ -54,6 +54,11 @@ mod rms_norm_weight;
 mod swiglu_order;
 mod view_layout;
 
+// weights and activations
+mod activation_rounding;
+mod code_map;
+mod code_order;
+
 pub use asking::{
     Answer, AskError, Group, Looked, Outcome, Probe, Site, Stop, Subject, Trial, TrialScores, Verdict,
 };
@@ -175,6 +180,10 @@ pub const QUESTIONS: &[&Question] = &[
     &rms_norm_eps_place::QUESTION,
     &rms_norm_weight::QUESTION,
     &swiglu_order::QUESTION,
+    // weights and activations
+    &activation_rounding::QUESTION,
+    &code_map::QUESTION,
+    &code_order::QUESTION,
 ];
 
 /// The question of a name.

@@ -9,6 +9,7 @@ mod faulty_engine;
 mod judged;
 mod keep;
 mod program;
+mod recoded;
 
 pub use changed_engine::{ChangedEngine, Emitted};
 pub use dump_copy::{Copy, Payload, Written, bytes, floats};
@@ -20,6 +21,7 @@ pub use program::{
     Built, MICRO_NODES, MICRO_PROMPT, MINI_PROMPT, MINI_TOKEN, NANO_PROMPT, Outcome, Reference, cache,
     case_folder, check_files, check_in_process, lockstep,
 };
+pub use recoded::recoded;
 
 use std::path::PathBuf;
 

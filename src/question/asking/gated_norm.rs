@@ -1,8 +1,9 @@
 //! The norm behind the delta net's recurrence and its gate: `rms_norm(o) w silu(z)`.
 
-use ndarray::{Array3, Axis};
+use ndarray::Array3;
 
 use super::epsilon::{Solved, solve};
+use super::norm::weighted;
 use super::{Held, Site, Stop, packed};
 use crate::model::LayerKind;
 use crate::ops::{Tracked, rms_norm, silu};

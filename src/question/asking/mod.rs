@@ -2,6 +2,7 @@
 
 mod answer;
 mod attention;
+mod codes;
 mod delta_net;
 mod embedding;
 mod epsilon;
@@ -13,6 +14,7 @@ mod operator;
 mod probe;
 mod product;
 mod rotation;
+mod rounding;
 mod site;
 mod subject;
 mod trial;
@@ -26,6 +28,7 @@ pub use trial::{Looked, Stop, Trial};
 
 pub(super) use answer::sort;
 pub(super) use attention::{HeadMap, blocked};
+pub(super) use codes::Misread;
 pub(super) use delta_net::{DeltaNet, Rules};
 pub(super) use gated_norm::{normalised, solved};
 pub(super) use held::{Held, packed};

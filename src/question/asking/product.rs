@@ -84,9 +84,7 @@ impl<'a> Site<'a> {
         x: &Held,
         rounding: Option<ActivationRounding>,
     ) -> Result<Vec<Tracked>, Stop> {
-        let rounding = rounding.map_or(Rounding::None, Rounding::Activation);
-        let ways = self.products(weight, x, |_, _| vec![rounding])?;
-        Ok(ways.into_iter().next().unwrap_or_default())
+        multiply(self.matrix(weight)?, x, rounding)
     }
 
     /// `W x` as the run computed it, and what `then` makes of it: of a folded weight with its transform, else with x rounded in
@@ -101,13 +99,28 @@ impl<'a> Site<'a> {
         reference: &Held,
         then: impl Fn(Vec<Tracked>) -> Vec<Tracked>,
     ) -> Result<Vec<Tracked>, Stop> {
+        self.rows_as_run(weight, self.matrix(weight)?, x, reference, then)
+    }
+
+    /// [`Site::product_as_run`] with other rows in place of the weight's own.
+    ///
+    /// # Errors
+    /// If they do not fit the tensor.
+    pub(super) fn rows_as_run(
+        &self,
+        weight: &str,
+        (rows, scale): (Rows<'_>, f32),
+        x: &Held,
+        reference: &Held,
+        then: impl Fn(Vec<Tracked>) -> Vec<Tracked>,
+    ) -> Result<Vec<Tracked>, Stop> {
         if let Ok(transform) = self.transform(weight) {
-            let product = self.multiply_folded(weight, x, &transform)?;
+            let product = multiply_folded((rows, scale), x, &transform)?;
             let odd = || Stop::NotKnown(format!("how {weight} is folded, whose width no block divides"));
             return Ok(then(product.ok_or_else(odd)?));
         }
         let setting = self.subject.setting();
-        let ways = self.products(weight, x, |oracle, node| oracle.roundings(node, &setting))?;
+        let ways = ways((rows, scale), x, |oracle, node| oracle.roundings(node, &setting))?;
         let mut best: Option<(f64, Vec<Tracked>)> = None;
         for way in ways.into_iter().map(then) {
             let share = self.score(reference, &way)?.share;
@@ -116,32 +129,6 @@ impl<'a> Site<'a> {
             }
         }
         Ok(best.map(|(_, product)| product).unwrap_or_default())
-    }
-
-    /// `W x`, once for each of the roundings of x.
-    fn products(
-        &self,
-        weight: &str,
-        x: &Held,
-        roundings: impl Fn(&dyn Oracle, &Invocation<'_>) -> Vec<Rounding>,
-    ) -> Result<Vec<Vec<Tracked>>, Stop> {
-        let (rows, scale) = self.matrix(weight)?;
-        let n_tokens = x.values.len() / rows.n_in.max(1);
-        let ne = |n: usize, t: usize| [n as u64, t as u64, 1, 1];
-        let sources = [
-            Some(Operand { ne: ne(rows.n_in, rows.n_out), data: Data::Weight(rows) }),
-            Some(Operand { ne: ne(rows.n_in, n_tokens), data: Data::Float(x.values.clone()) }),
-        ];
-        let node = Invocation {
-            op: "MUL_MAT",
-            variant: None,
-            params: &[],
-            ne: ne(rows.n_out, n_tokens),
-            sources: &sources,
-        };
-        let oracle = oracle(&node)?;
-        let product = |rounding| Ok(scaled(tracked(oracle.exact_with(&node, rounding)?), scale));
-        roundings(oracle, &node).into_iter().map(product).collect()
     }
 
     /// `W_file H (s . P(x))`: `[n_tokens, n_out]`, packed. None if the transform's block does not divide the width.
@@ -159,14 +146,7 @@ impl<'a> Site<'a> {
         x: &Held,
         transform: &Transform<'_>,
     ) -> Result<Option<Vec<Tracked>>, Stop> {
-        let (rows, scale) = self.matrix(weight)?;
-        let (width, block) = (rows.n_in, transform.block);
-        if !width.is_multiple_of(block) {
-            return Ok(None);
-        }
-        let mut x = x.rows(width)?.mapv(|x| x.value());
-        x.outer_iter_mut().for_each(|mut row| transform.apply(row.as_slice_mut().expect("packed")));
-        Ok(Some(scaled(folded_product(&rows, &x, block), scale)))
+        multiply_folded(self.matrix(weight)?, x, transform)
     }
 }
 
@@ -206,6 +186,50 @@ impl<'a> Site<'a> {
             at(product, x, y)
         }))
     }
+}
+
+/// [`Site::multiply`] with these rows and their factor.
+pub(super) fn multiply(
+    matrix: (Rows<'_>, f32),
+    x: &Held,
+    rounding: Option<ActivationRounding>,
+) -> Result<Vec<Tracked>, Stop> {
+    let rounding = rounding.map_or(Rounding::None, Rounding::Activation);
+    Ok(ways(matrix, x, |_, _| vec![rounding])?.into_iter().next().unwrap_or_default())
+}
+
+/// `W x`, once for each of the roundings of x.
+fn ways(
+    (rows, scale): (Rows<'_>, f32),
+    x: &Held,
+    roundings: impl Fn(&dyn Oracle, &Invocation<'_>) -> Vec<Rounding>,
+) -> Result<Vec<Vec<Tracked>>, Stop> {
+    let n_tokens = x.values.len() / rows.n_in.max(1);
+    let ne = |n: usize, t: usize| [n as u64, t as u64, 1, 1];
+    let sources = [
+        Some(Operand { ne: ne(rows.n_in, rows.n_out), data: Data::Weight(rows) }),
+        Some(Operand { ne: ne(rows.n_in, n_tokens), data: Data::Float(x.values.clone()) }),
+    ];
+    let ne = ne(rows.n_out, n_tokens);
+    let node = Invocation { op: "MUL_MAT", variant: None, params: &[], ne, sources: &sources };
+    let oracle = oracle(&node)?;
+    let product = |rounding| Ok(scaled(tracked(oracle.exact_with(&node, rounding)?), scale));
+    roundings(oracle, &node).into_iter().map(product).collect()
+}
+
+/// [`Site::multiply_folded`] with these rows and their factor.
+pub(super) fn multiply_folded(
+    (rows, scale): (Rows<'_>, f32),
+    x: &Held,
+    transform: &Transform<'_>,
+) -> Result<Option<Vec<Tracked>>, Stop> {
+    let (width, block) = (rows.n_in, transform.block);
+    if !width.is_multiple_of(block) {
+        return Ok(None);
+    }
+    let mut x = x.rows(width)?.mapv(|x| x.value());
+    x.outer_iter_mut().for_each(|mut row| transform.apply(row.as_slice_mut().expect("packed")));
+    Ok(Some(scaled(folded_product(&rows, &x, block), scale)))
 }
 
 /// `W x` with the terms and the spread of a folded product.
