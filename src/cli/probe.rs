@@ -16,17 +16,19 @@ const SEED: u64 = 1;
 /// Writes the probe of a question into a folder, and says which commands come next.
 pub(super) fn write(question: &Question, out: &Path) -> Result<()> {
     let Probe { ty, tokens, schedule, because, .. } = question.probe;
-    let ty = GgmlType::from_name(ty).with_context(|| format!("type {ty}"))?;
+    let types: Option<Vec<GgmlType>> = ty.split(',').map(GgmlType::from_name).collect();
+    let types = types.with_context(|| format!("types {ty}"))?;
     fs::create_dir_all(out).with_context(|| format!("make {}", out.display()))?;
     let model = out.join("model.gguf");
     let bar = progress::bar("writing the model");
     let written =
-        write_variant(&variant(&question.probe)?, SEED, &[ty], &model, &mut progress::callback(&bar));
+        write_variant(&variant(&question.probe)?, SEED, &types, &model, &mut progress::callback(&bar));
     bar.finish_and_clear();
     written?;
     // What llama.cpp can read: the model itself, or its unfolded twin.
-    let runs = if is_folded(ty) { out.join("unfolded.gguf") } else { model.clone() };
-    if is_folded(ty) {
+    let has_twin = types.iter().any(|&ty| is_folded(ty));
+    let runs = if has_twin { out.join("unfolded.gguf") } else { model.clone() };
+    if has_twin {
         unfold(&model, &runs, &mut |_, _| {})?;
     }
     let list = |numbers: Vec<String>| numbers.join(",");

@@ -1,9 +1,10 @@
 //! Candidates that an engine is made to run by something else than the convention of their question's name.
 
-use lockstep::engine::DeltaNetRoute;
+use lockstep::engine::{ActivationMode, DeltaNetRoute};
+use lockstep::ops::exact::{ActivationRounding, CpuKernel};
 use lockstep::tensor::GgmlType;
 
-use crate::common::Copy;
+use crate::common::{Copy, recoded};
 use crate::run::With;
 
 const NOTHING: With = With::Conventions(&[]);
@@ -13,6 +14,16 @@ const F16: With = With::Numerics(|numerics| {
 const BF16: With = With::Numerics(|numerics| {
     (numerics.type_k, numerics.type_v) = (GgmlType::BF16, GgmlType::BF16);
 });
+
+/// Another reader of the codes.
+const RECODED: With = With::Model(recoded);
+
+/// An engine that rounds every activation in one way, whatever the type of the weights.
+macro_rules! rounded {
+    ($to:expr) => {
+        With::Numerics(|numerics| numerics.activations = ActivationMode::Always($to))
+    };
+}
 
 /// Question, candidate, and how.
 pub const EXCEPTIONS: &[(&str, &str, With)] = &[
@@ -36,6 +47,24 @@ pub const EXCEPTIONS: &[(&str, &str, With)] = &[
     ("gdn_route", "chunked", With::Numerics(|numerics| numerics.delta_net = DeltaNetRoute::Unfused)),
     ("view_layout", "strided", NOTHING),
     ("view_layout", "packed", With::Dump(packed_views)),
+    ("activation_rounding", "f32", NOTHING),
+    ("activation_rounding", "f16", rounded!(ActivationRounding::F16)),
+    ("activation_rounding", "bf16", rounded!(ActivationRounding::Bf16)),
+    ("activation_rounding", "q8_0", rounded!(ActivationRounding::Q8_0(CpuKernel::X86))),
+    ("activation_rounding", "q8_1", rounded!(ActivationRounding::Q8_1(CpuKernel::X86))),
+    ("activation_rounding", "q8_K", rounded!(ActivationRounding::Q8K)),
+    ("code_map", "as_specified", NOTHING),
+    ("code_map", "from_zero", RECODED),
+    ("code_map", "signed", RECODED),
+    ("code_map", "excess", RECODED),
+    ("code_map", "symmetric", RECODED),
+    ("code_map", "reversed", RECODED),
+    ("code_order", "as_stored", NOTHING),
+    ("code_order", "byte_by_byte", RECODED),
+    ("code_order", "planes", RECODED),
+    ("code_order", "digits_reversed", RECODED),
+    ("code_order", "bytes_swapped", RECODED),
+    ("code_order", "reversed", RECODED),
     // The same as the first by algebra: what the engine does anyway.
     ("ssm_norm_eps", "unscaled_times_head_dim", NOTHING),
 ];

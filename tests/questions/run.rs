@@ -21,7 +21,8 @@ pub enum With {
     /// By what it rounds, or which way it goes.
     Numerics(fn(&mut Numerics)),
     /// By running another model, made from the one that the question is asked with.
-    Model(fn(&Path) -> ModelFile),
+    /// The question and candidate are given too.
+    Model(fn(&Path, &str, &str) -> ModelFile),
     /// By changing tensors of its dump.
     Dump(fn(&mut Copy)),
 }
@@ -47,7 +48,7 @@ impl Probed {
     }
 
     /// What the question answers of a run of the probe; why not, if the engine or the question refuses.
-    pub fn answer(&self, with: With) -> Result<Answer, String> {
+    pub fn answer(&self, candidate: &str, with: With) -> Result<Answer, String> {
         let (mut conventions, mut numerics) = (Conventions::default(), Numerics::default());
         match with {
             With::Conventions(settings) => {
@@ -62,7 +63,7 @@ impl Probed {
         let path = folder.path().join("dump.npz");
         match with {
             With::Model(change) => {
-                let changed = change(&self.path);
+                let changed = change(&self.path, self.question.name, candidate);
                 self.record(&Model::open(&changed.path).unwrap(), conventions, numerics, &path)?;
             }
             _ => self.record(&self.model, conventions, numerics, &path)?,

@@ -18,8 +18,9 @@ fn with(question: &Question, candidate: &Candidate) -> With {
     })
 }
 
-/// The names of the candidates that an answer is for.
-fn named(answer: &Answer) -> Result<Vec<&'static str>, String> {
+/// The names of the candidates that an answer is for; where groups are decided apart, those of the groups in which candidate `i` can
+/// be.
+fn named(answer: &Answer, i: usize) -> Result<Vec<&'static str>, String> {
     let names = |list: &[usize]| list.iter().map(|&i| answer.question.candidates[i].name).collect();
     let of = |verdict: &Verdict| match verdict {
         Verdict::Decided { winner, .. } => Ok(names(winner)),
@@ -27,6 +28,11 @@ fn named(answer: &Answer) -> Result<Vec<&'static str>, String> {
     };
     match &answer.outcome {
         Outcome::Answered { verdict, .. } => of(verdict),
+        Outcome::ByGroup => {
+            let groups = answer.groups.iter().filter(|group| group.scores[i].is_some());
+            let names: Result<Vec<Vec<&str>>, String> = groups.map(|group| of(&group.verdict)).collect();
+            names.map(|names| names.concat())
+        }
         other => Err(format!("{other:?}")),
     }
 }
@@ -36,7 +42,7 @@ fn problems(question: &'static Question) -> Vec<String> {
     let probed = Probed::write(question);
     let mut problems = Vec::new();
     for (i, candidate) in question.candidates.iter().enumerate() {
-        let answer = match probed.answer(with(question, candidate)) {
+        let answer = match probed.answer(candidate.name, with(question, candidate)) {
             Ok(answer) => answer,
             Err(error) => {
                 problems.push(format!("{} = {}: {error}", question.name, candidate.name));
@@ -44,7 +50,7 @@ fn problems(question: &'static Question) -> Vec<String> {
             }
         };
         let tie = TIES.iter().find(|(q, c, ..)| (*q, *c) == (question.name, candidate.name));
-        let got = named(&answer);
+        let got = named(&answer, i);
         let fits = match (&got, tie) {
             (Ok(names), None) => {
                 // Those that are the same by algebra, and no other.

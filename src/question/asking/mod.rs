@@ -29,7 +29,7 @@ pub use trial::{Looked, Stop, Trial};
 pub(super) use answer::sort;
 pub(super) use attention::{HeadMap, blocked};
 pub(super) use codes::Misread;
-pub(super) use delta_net::{DeltaNet, Rules};
+pub(super) use delta_net::Rules;
 pub(super) use gated_norm::{normalised, solved};
 pub(super) use held::{Held, packed};
 pub(super) use norm::weighted;

@@ -6,7 +6,7 @@
 pub struct Probe {
     /// A preset of `synth`.
     pub preset: &'static str,
-    /// The type of the matrices.
+    /// The type of the matrices, or several that take turns (`f16,q8_0`).
     pub ty: &'static str,
     /// Sizes that differ from the preset's, by name (`n_rot`).
     pub sizes: &'static [(&'static str, usize)],
