@@ -147,6 +147,14 @@ mod tests {
     }
 
     #[test]
+    fn a_turn_names_its_pair() {
+        let rope = rope(RopePairing::Adjacent);
+        let turns: Vec<Turn> = rope.turns(&[1, 2, 0, 0]).collect();
+        assert_eq!(turns[0], Turn { power: 0, pair: (0, 1), angle: 1.0 });
+        assert_eq!(turns[1], Turn { power: 1, pair: (2, 3), angle: 2.0 * 100f64.powf(-0.5) });
+    }
+
+    #[test]
     fn interleaved_sections_of_the_27b_never_reach_the_fourth_channel() {
         let rope = Rope {
             n_dims: 64,

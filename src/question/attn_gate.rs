@@ -6,7 +6,7 @@
 //! Evidence: attention's result, the gate and what comes of both; that, and the output projection.
 //! What cannot tell them apart: without the output projection, `none` and `after_output`.
 
-use super::asking::{Probe, Site, those_held, unary};
+use super::asking::{Probe, Site, those_held, times, unary};
 use super::{Candidate, Looked, Question, candidate, nothing_else};
 use crate::model::LayerKind;
 use crate::ops::Tracked;
@@ -31,29 +31,28 @@ pub(super) const QUESTION: Question = Question {
 fn look(site: &Site<'_>) -> Looked {
     site.require(LayerKind::Attention)?;
     let is_square = site.hparams().n_embd_q() == site.hparams().n_embd;
-    let cannot_be = |candidate: &str| candidate == "after_output" && !is_square;
     let (gate, gated) = (site.tensor("gate_reshaped")?, site.tensor("attn_gated")?);
-    let times = |x: Vec<Tracked>, gate: Vec<Tracked>| x.into_iter().zip(gate).map(|(x, g)| x * g).collect();
+    let activated = unary("SIGMOID", &gate)?;
     let in_front = || {
         let o = site.tensor("attn_pregate")?.shaped(gated.values.len())?.to_vec();
         site.trial(&QUESTION, "attn_gated", gated.clone(), |candidate| {
             Ok(match candidate {
-                _ if cannot_be(candidate) => None,
-                "sigmoid" => Some(times(o.clone(), unary("SIGMOID", &gate)?)),
-                "silu" => Some(times(o.clone(), unary("SILU", &gate)?)),
+                "sigmoid" => Some(times(&o, &activated)),
+                "silu" => Some(times(&o, &unary("SILU", &gate)?)),
+                "after_output" if !is_square => None,
                 _ => Some(o.clone()),
             })
         })
     };
     let behind = || {
         let output = site.tensor("attn_output")?;
-        let (factors, plain) = (unary("SIGMOID", &gate)?, output.clone());
-        site.trial(&QUESTION, "attn_output", output, |candidate| match candidate {
-            _ if cannot_be(candidate) => Ok(None),
-            "after_output" => {
-                site.product_as_run("attn_output", &gated, &plain, |x| times(x, factors.clone())).map(Some)
-            }
-            _ => site.product_as_run("attn_output", &gated, &plain, |x| x).map(Some),
+        let product = |then: &dyn Fn(Vec<Tracked>) -> Vec<Tracked>| {
+            site.product_as_run("attn_output", &gated, &output, then)
+        };
+        let plain = product(&|x| x)?;
+        let after = is_square.then(|| product(&|x| times(&x, &activated))).transpose()?;
+        site.trial(&QUESTION, "attn_output", output.clone(), |candidate| {
+            Ok(if candidate == "after_output" { after.clone() } else { Some(plain.clone()) })
         })
     };
     those_held([in_front(), behind()])

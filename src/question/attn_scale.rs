@@ -4,7 +4,8 @@
 //! Why it matters: another factor makes attention sharper or flatter, and the text still reads well for a while.
 //! Candidates: `inverse_sqrt` 1 / sqrt(d); `inverse` 1 / d; `one` 1.
 //! Evidence: the scores, and the probabilities that the softmax makes of those which a token sees.
-//! What cannot tell them apart: tokens that see one key, whose probability is 1. A file that gives the factor leaves nothing to ask.
+//! What cannot tell them apart: tokens that see one key, whose probability is 1. A file that gives the factor leaves nothing to
+//! ask.
 
 use super::asking::{Probe, Site, Stop};
 use super::{Candidate, Looked, Question, candidate, nothing_else};

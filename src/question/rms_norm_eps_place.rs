@@ -1,7 +1,7 @@
 //! `rms_norm_eps_place`: where does the epsilon of a norm go?
 //!
-//! What is unknown: a small number keeps a norm from dividing by zero; whether it is added under the root, to the root, to the sum of
-//! squares, or bounds the root.
+//! What is unknown: a small number keeps a norm from dividing by zero; whether it is added under the root, to the root, to the sum
+//! of squares, or bounds the root.
 //! Why it matters: it does not while mean squares are about 1; small activations come out by factors too large or too small.
 //! Candidates: `inside_root`, `outside_root`, `max`, `on_sum`, `none`.
 //! Evidence: what goes into a norm, and the norm without its weight.

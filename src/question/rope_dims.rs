@@ -2,7 +2,7 @@
 //!
 //! What is unknown: whether the rotation covers the part of a head that the file names, or all of it.
 //! Why it matters: in most models the two are the same; here three quarters of a head pass through.
-//! Candidates: `from_file` `rope.dimension_count`; `whole_head` `attention.key_length`. It is also what frequencies are spread over.
+//! Candidates: `from_file` `rope.dimension_count`; `whole_head` `attention.key_length`. Frequencies are spread over as many.
 //! Evidence: q and k in front of the rotation and behind it.
 //! What cannot tell them apart: position 0, or a file that names the whole head.
 

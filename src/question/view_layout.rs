@@ -1,10 +1,11 @@
 //! `view_layout`: were the values of a view read where they lie?
 //!
 //! What is unknown: a view picks elements out of another tensor's memory; whether the dump followed its strides.
-//! Why it matters: a dumper that copies as many bytes from the view's first one gives values that are plausible and of other heads or
-//! tokens; every comparison with them fails, and none says why.
+//! Why it matters: a dumper that copies as many bytes from the view's first one gives values that are plausible, and of other
+//! heads or tokens; every comparison with them fails, and none says why.
 //! Candidates: `strided` each element at its strides; `packed` the elements that follow the first.
-//! Evidence: views with their roots: q, k, v of the delta net behind the convolution, queries of attention. Equal to the last bit.
+//! Evidence: views with their roots: q, k, v of the delta net behind the convolution, queries of attention. Equal to the last
+//! bit. Where a dump stores no views (`--views`), they are read from their roots by the strides that it gives.
 //! What cannot tell them apart: one token in a step, of the delta net's; one head, of attention's.
 
 use super::asking::{Probe, Site, Stop, those_held};

@@ -212,12 +212,30 @@ impl Attention {
     }
 }
 
-/// How a value is rounded when it is stored in a cache of this type, or meets one in a product.
+/// How a value is rounded when it is stored in a cache of this type, or meets one in a product. The values are f32: `from_f64` of
+/// `half` looks at the upper 20 bits of the mantissa only, and takes what lies just beyond the middle for the middle.
 fn rounding(ty: &str) -> Result<fn(Tracked) -> Tracked, Stop> {
     match ty {
         "f32" => Ok(|x| x),
-        "f16" => Ok(|x| Tracked::exact(half::f16::from_f64(x.value()).to_f64())),
-        "bf16" => Ok(|x| Tracked::exact(half::bf16::from_f64(x.value()).to_f64())),
+        "f16" => Ok(|x| Tracked::exact(half::f16::from_f32(x.value() as f32).to_f64())),
+        "bf16" => Ok(|x| Tracked::exact(half::bf16::from_f32(x.value() as f32).to_f64())),
         other => Err(Stop::NotKnown(format!("how a cache of type {other} rounds"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_lies_just_beyond_the_middle_is_rounded_up() {
+        let of = |ty, x: f32| rounding(ty).unwrap()(Tracked::exact(x.into())).value();
+        let ulp = f32::EPSILON;
+        // bf16 has 7 bits behind the point, f16 has 10
+        assert_eq!(of("bf16", 1.0 + 2f32.powi(-8) + ulp), 1.0 + 2f64.powi(-7));
+        assert_eq!(of("bf16", 1.0 + 2f32.powi(-8)), 1.0);
+        assert_eq!(of("f16", 1.0 + 2f32.powi(-11) + ulp), 1.0 + 2f64.powi(-10));
+        assert_eq!(of("f32", 1.0 + ulp), f64::from(1.0 + ulp));
+        assert!(matches!(rounding("q8_0"), Err(Stop::NotKnown(_))));
     }
 }

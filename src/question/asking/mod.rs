@@ -33,6 +33,6 @@ pub(super) use delta_net::Rules;
 pub(super) use gated_norm::{normalised, solved};
 pub(super) use held::{Held, packed};
 pub(super) use norm::weighted;
-pub(super) use operator::{swiglu, unary};
+pub(super) use operator::{swiglu, times, unary};
 pub(super) use product::{Product, tracked};
 pub(super) use trial::those_held;

@@ -20,6 +20,11 @@ pub(in crate::question) fn swiglu(gate: &Held, up: &Held) -> Result<Vec<Tracked>
     operator("GLU", "SWIGLU", &[gate, up])
 }
 
+/// Element by element.
+pub(in crate::question) fn times(x: &[Tracked], by: &[Tracked]) -> Vec<Tracked> {
+    x.iter().zip(by).map(|(&x, &by)| x * by).collect()
+}
+
 fn operator(op: &str, variant: &str, sources: &[&Held]) -> Result<Vec<Tracked>, Stop> {
     let ne = |held: &Held| {
         let [n3, n2, n1, n0] = held.shape.map(|n| n as u64);

@@ -1,7 +1,7 @@
 //! The rotation of q and k of attention.
 //!
-//! What rounding does to a rotated pair is what the oracle of ROPE says (`ops/exact/rope.rs`); the error that a pair brings along is
-//! turned with it.
+//! What rounding does to a rotated pair is what the oracle of ROPE says (`ops/exact/rope.rs`); the error that a pair brings along
+//! is turned with it.
 
 use ndarray::Array3;
 
@@ -24,7 +24,7 @@ impl Site<'_> {
         }
     }
 
-    /// `[n_tokens, n_head, head_dim]` of q or k rotated.
+    /// `[n_tokens, n_head, head_dim]` of q or k in this step, rotated.
     ///
     /// # Errors
     /// If the positions that the dump holds are damaged.
@@ -33,22 +33,7 @@ impl Site<'_> {
         mut x: Array3<Tracked>,
         rope: &Rope,
     ) -> Result<Array3<Tracked>, Stop> {
-        for (mut token, position) in x.outer_iter_mut().zip(self.positions()?) {
-            for turn in rope.turns(&position) {
-                let ((a, b), (sin, cos)) = (turn.pair, turn.angle.sin_cos());
-                let share = turn_terms(turn.angle.abs(), turn.power as f64);
-                for mut head in token.outer_iter_mut() {
-                    let (xa, xb) = (head[a], head[b]);
-                    let terms = (xa.value().abs() + xb.value().abs()) * share;
-                    let turned = |by_a: f64, by_b: f64| {
-                        let value = xa.value() * by_a + xb.value() * by_b;
-                        let inherited = (xa.spread() * by_a).hypot(xb.spread() * by_b);
-                        Tracked::computed(value, terms, ROPE_STEPS).with_inherited(inherited)
-                    };
-                    (head[a], head[b]) = (turned(cos, -sin), turned(sin, cos));
-                }
-            }
-        }
+        rotate(&mut x, rope, &self.positions()?);
         Ok(x)
     }
 
@@ -95,5 +80,54 @@ impl Site<'_> {
         let h = self.hparams();
         let n_head = if kind == "Qcur" { h.n_head } else { h.n_head_kv };
         (self.ubatch().positions.len(), n_head, h.n_embd_head)
+    }
+}
+
+fn rotate(x: &mut Array3<Tracked>, rope: &Rope, positions: &[[i64; 4]]) {
+    for (mut token, position) in x.outer_iter_mut().zip(positions) {
+        for turn in rope.turns(position) {
+            let ((a, b), (sin, cos)) = (turn.pair, turn.angle.sin_cos());
+            let share = turn_terms(turn.angle.abs(), turn.power as f64);
+            for mut head in token.outer_iter_mut() {
+                let (xa, xb) = (head[a], head[b]);
+                let terms = (xa.value().abs() + xb.value().abs()) * share;
+                let turned = |by_a: f64, by_b: f64| {
+                    let value = xa.value() * by_a + xb.value() * by_b;
+                    let inherited = (xa.spread() * by_a).hypot(xb.spread() * by_b);
+                    Tracked::computed(value, terms, ROPE_STEPS).with_inherited(inherited)
+                };
+                (head[a], head[b]) = (turned(cos, -sin), turned(sin, cos));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ndarray::array;
+
+    #[test]
+    fn a_pair_turns_with_its_errors_and_the_rest_passes() {
+        let rope = Rope {
+            n_dims: 4,
+            freq_base: 100.0,
+            sections: [2, 0, 0, 0],
+            layout: RopeSections::Contiguous,
+            pairing: RopePairing::Half,
+        };
+        let given = Tracked::exact;
+        let uncertain = Tracked::computed(3.0, 3.0, 1.0);
+        let mut x = array![[[given(1.0), given(0.0), given(0.0), uncertain, given(7.0)]]];
+        rotate(&mut x, &rope, &[[2, 2, 2, 0]]);
+        // pair 0 by 2, pair 1 by 2 * 100^(-1/2)
+        let (a, b) = (2f64, 0.2f64);
+        let values = x.mapv(|x| x.value());
+        assert_eq!(values, array![[[a.cos(), -3.0 * b.sin(), a.sin(), 3.0 * b.cos(), 7.0]]]);
+        // four roundings of the length; of the second pair 0.2 more, and what turns of an error of 3
+        assert_eq!((x[[0, 0, 0]].terms(), x[[0, 0, 0]].spread()), (1.0, 2.0));
+        let own = 2.0 * 3.0 * 1.2;
+        assert!((x[[0, 0, 1]].spread() - (3.0 * b.sin()).hypot(own)).abs() < 1e-14);
+        assert_eq!(x[[0, 0, 4]].spread(), 0.0);
     }
 }

@@ -70,3 +70,24 @@ impl From<AskError> for Stop {
         Stop::Failed(error)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn not_held() -> Result<Trial, Stop> {
+        Err(Stop::NotHeld("kq".to_owned()))
+    }
+
+    #[test]
+    fn what_is_not_held_is_left_out_and_a_failure_is_not() {
+        let id = crate::tensor::TensorId { step: 0, name: "kqv-3".to_owned(), occurrence: 0 };
+        let reference = Held { id, shape: [1; 4], values: vec![1.0] };
+        let trial = Trial { group: "values".to_owned(), reference, layer: Some(3), scores: Vec::new() };
+        assert_eq!(those_held([not_held(), Ok(trial.clone())]).unwrap(), [trial.clone()]);
+        assert!(matches!(those_held([not_held(), Err(Stop::Elsewhere)]), Err(Stop::NotHeld(_))));
+        let failure = || Err(Stop::Failed(AskError::Unknown { got: String::new(), expected: String::new() }));
+        assert!(matches!(those_held([Ok(trial), failure()]), Err(Stop::Failed(_))));
+        assert!(matches!(those_held([]), Err(Stop::Elsewhere)));
+    }
+}
