@@ -25,9 +25,8 @@ pub(super) const QUESTION: Question = Question {
     candidates: CANDIDATES,
     separated_by: "activations whose mean square is below the square of the epsilon",
     probe: Probe {
-        ty: "f32",
-        scales: &[("token_embd", 1.0 / (1 << 22) as f32)],
-        because: "the first norm reads mean squares of about 6e-14, less than the square of the epsilon, 1e-12",
+        eps: Some(4.0),
+        because: "an epsilon of 4 beside mean squares of about 1: each place for it gives another factor",
         ..Probe::PLAIN
     },
     look,

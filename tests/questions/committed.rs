@@ -17,6 +17,17 @@ const OTHERS: &[(&str, &str, &str, &str)] = &[
     ("fold_block", "", "", "128"),
     // The March 2026 tree normalises by max(norm, eps).
     ("qk_l2_norm", "early-2026", "", "max_norm_eps"),
+    // What ggml-cpu's products want, by the type that the reference ran.
+    ("activation_rounding", "", " f16", "f16"),
+    ("activation_rounding", "", " bf16", "bf16"),
+    ("activation_rounding", "", " q1_0", "q8_0"),
+    ("activation_rounding", "", " q2_0", "q8_0"),
+    ("activation_rounding", "", " q4_0", "q8_0"),
+    ("activation_rounding", "", " q8_0", "q8_0"),
+    ("activation_rounding", "", " q4_K", "q8_K"),
+    ("activation_rounding", "", " q6_K", "q8_K"),
+    ("activation_rounding", "", " tq1_0", "q8_K"),
+    ("activation_rounding", "", " tq2_0", "q8_K"),
 ];
 
 /// What is known of the questions of one dump, apart from those that are decided.
