@@ -35,6 +35,10 @@ fn has_a_question(source: &str) -> bool {
     source.contains(" const QUESTION: Question")
 }
 
+fn implements_shape(source: &str) -> bool {
+    source.lines().any(|line| line.starts_with("impl Shape for "))
+}
+
 fn has_args_and_run(source: &str) -> bool {
     source.contains("struct Args") && source.contains("fn run(")
 }
@@ -61,6 +65,11 @@ fn registries() -> Vec<Registry> {
             folder: "question",
             table: lockstep::question::QUESTIONS.iter().map(|question| stem(question.name)).collect(),
             looks_like_member: has_a_question,
+        },
+        Registry {
+            folder: "compare/diagnose",
+            table: lockstep::compare::SHAPES.iter().map(|shape| shape.name().to_owned()).collect(),
+            looks_like_member: implements_shape,
         },
         Registry {
             folder: "report",
@@ -197,6 +206,7 @@ fn add(files: &mut BTreeMap<String, String>, stem: &str, source: &str) {
 fn a_file_that_is_not_in_the_table_is_found() {
     for (folder, source) in [
         ("quant", "pub(super) struct New;\nimpl Format for New {\n}"),
+        ("compare/diagnose", "pub(super) struct New;\nimpl Shape for New {\n}"),
         ("report", "pub(super) struct New;\nimpl Format for New {\n}"),
         ("ops", "//! NEW_OP: `y = x`\npub fn new_op() {}"),
         ("ops/exact", "pub(super) struct New;\nimpl Oracle for New {\n}"),
@@ -294,6 +304,7 @@ fn helpers_are_told_apart() {
             ],
         ),
         ("question", &["asking"]),
+        ("compare/diagnose", &["axis", "nearest", "pair", "regular", "tests", "wrong_parts"]),
         ("report", &["words"]),
         ("cli", &["cache", "conventions", "header", "output", "probe", "progress", "subject"]),
     ] {
@@ -311,6 +322,7 @@ fn every_registry_has_a_recipe() {
         "## Add a block format",
         "## Add an operator",
         "## Add an oracle",
+        "## Add a shape",
         "## Add a report format",
         "## Add a subcommand",
         "## Add a preset",

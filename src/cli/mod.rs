@@ -9,6 +9,7 @@ mod ask;
 mod cache;
 mod check;
 mod conventions;
+mod diagnose;
 mod header;
 mod inspect;
 mod invariants;
@@ -69,6 +70,8 @@ commands! {
     Replay replay
     /// Ask which convention a dump follows: every candidate of every question, scored over all layers and tokens
     Ask ask
+    /// Name the shape of an error: a factor, a permutation of heads, a stale tensor ..
+    Diagnose diagnose
     /// Run the engine alone: logits, greedy continuation, a dump of every named tensor
     Run run
     /// Hold an engine to what must be so whatever the model: any split of tokens, reset, several sequences, rollback

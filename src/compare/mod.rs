@@ -6,6 +6,7 @@
 mod budget;
 mod by_step;
 mod comparison;
+mod diagnose;
 mod error;
 mod greedy;
 mod legs;
@@ -21,6 +22,7 @@ mod verdict;
 pub use budget::{BUDGET_FACTOR, U, budget};
 pub use by_step::{ByStep, StepRow};
 pub use comparison::{Comparison, FirstDifference, KindRow, LayerWorst, StepWorst, worst};
+pub use diagnose::{Axis, Finding, Other, Pair, SHAPES, SHARE, Shape, diagnose};
 pub use error::CompareError;
 pub use greedy::Greedy;
 pub use legs::{Departs, Leg, Legs};

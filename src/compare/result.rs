@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use super::error::{CompareError, check_count};
-use super::{Departs, Legs, Limit, Metrics, Verdict};
+use super::{Departs, Finding, Legs, Limit, Metrics, Verdict};
 use crate::tensor::{Layout, TensorId, Values};
 
 /// Values with the extents they claim.
@@ -37,6 +37,8 @@ pub struct TensorResult {
     pub floor: Option<f64>,
     /// Its operator judged from the reference's own inputs.
     pub legs: Option<Legs>,
+    /// The shape of its error, the first to be told first; empty if it was not looked for.
+    pub diagnosis: Vec<Finding>,
 }
 
 impl TensorResult {
@@ -99,6 +101,7 @@ impl TensorResult {
             share: None,
             floor: None,
             legs: None,
+            diagnosis: Vec::new(),
         }
     }
 

@@ -20,6 +20,7 @@ mod inputs;
 mod manifest;
 mod named;
 mod npy;
+mod npy_file;
 mod parse;
 mod read;
 mod same_schedule;
@@ -39,6 +40,7 @@ pub use manifest::{
     ViewOf,
 };
 pub use named::is_named;
+pub use npy_file::read_npy;
 pub use read::Dump;
 pub use same_schedule::ScheduleDifference;
 pub use selection::runs;

@@ -190,6 +190,10 @@ fn join(cumulative: Comparison, reseeded: Comparison) -> Comparison {
         if let Some(legs) = &alone.legs {
             result = result.with_legs(legs.clone());
         }
+        // Seen alone, the operator's own error is not mixed with what was carried in.
+        if !alone.diagnosis.is_empty() {
+            result.diagnosis = alone.diagnosis.clone();
+        }
         let fails_alone = alone.verdict.is_failure() && !result.verdict.is_failure();
         results.push(if fails_alone { alone } else { result });
     }

@@ -1,6 +1,7 @@
 //! The tap of a cumulative run: each tensor is compared as it comes.
 
 use super::HarnessError;
+use super::diagnose::FirstDiagnosed;
 use super::floor::{Floor, RunningFloor};
 use super::follow::Follower;
 use super::reference::{in_graph_order, reference_of, scales};
@@ -24,6 +25,7 @@ pub(super) struct Comparer<'a> {
     floor: Option<RunningFloor<'a>>,
     /// Gives the terms that errors are scaled by, if the model that the reference ran is at hand.
     follower: Option<Follower<'a>>,
+    diagnosed: FirstDiagnosed,
     count: &'a mut dyn FnMut(),
 }
 
@@ -43,6 +45,7 @@ impl<'a> Comparer<'a> {
             logits: Vec::new(),
             wanted,
             floor: floor.map(RunningFloor::new),
+            diagnosed: FirstDiagnosed::default(),
             count,
         }
     }
@@ -70,7 +73,8 @@ impl<'a> Comparer<'a> {
         let reference = Shaped { ne: node.ne, values: &*reference };
         let actual = Shaped { ne, values };
         let limit = floor.map_or(Limit::CUMULATIVE, Limit::of_floor);
-        let result = TensorResult::measure(id.clone(), op, reference, actual, None, limit)?;
+        let mut result = TensorResult::measure(id.clone(), op, reference, actual, None, limit)?;
+        self.diagnosed.look(self.dump, node, &mut result, reference.values, values)?;
         if id.name == LOGITS && reference.ne == ne {
             self.logits.extend(logits(id.step, reference, values, limit)?);
         }

@@ -3,6 +3,7 @@
 mod case;
 mod check;
 mod comparer;
+mod diagnose;
 mod dialect;
 mod error;
 mod floor;
@@ -22,6 +23,7 @@ pub use check::{
     Check, CheckOptions, Mode, Progress, ReferenceModel, check, check_model, check_with, measure_floor,
     numerics,
 };
+pub use diagnose::{Which, diagnose_dumps};
 pub use dialect::{Rule, rules};
 pub use error::HarnessError;
 pub use floor::{Floor, widen};

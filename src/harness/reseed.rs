@@ -6,13 +6,15 @@ use std::collections::{HashMap, HashSet};
 use super::HarnessError;
 use super::check::CheckOptions;
 use super::comparer::logits;
+use super::diagnose::FirstDiagnosed;
 use super::floor::RunningFloor;
 use super::folded::allowed_by_fold;
 use super::follow::Follower;
 use super::kept::{is_carried, reads};
 use super::reference::{in_graph_order, reference_of, scales};
 use crate::compare::{
-    Comparison, Leg, Legs, Limit, LogitsResult, Metrics, Shaped, TensorResult, U, Verdict, scaled_error,
+    Comparison, Departs, Leg, Legs, Limit, LogitsResult, Metrics, Shaped, TensorResult, U, Verdict,
+    scaled_error,
 };
 use crate::dump::{Dump, Node, Origin};
 use crate::engine::{Tap, TapError};
@@ -43,6 +45,7 @@ struct Results<'a> {
     carried: HashMap<u32, Limit>,
     /// Tensors without a name in which the reference departs, and caches that they were copied into.
     departed: HashSet<Origin>,
+    diagnosed: FirstDiagnosed,
 }
 
 impl<'a> Reseeder<'a> {
@@ -59,6 +62,7 @@ impl<'a> Reseeder<'a> {
             of_node: vec![None; dump.nodes().len()],
             carried: HashMap::new(),
             departed: HashSet::new(),
+            diagnosed: FirstDiagnosed::default(),
         };
         let follower = Follower::new(walk, wanted.clone());
         let (logits, extra) = (Vec::new(), Vec::new());
@@ -150,7 +154,7 @@ impl Results<'_> {
         };
         let actual = leg(error, share, value(values.get(at)));
         let legs = Legs { introduced: error, actual, reference: leg(0.0, 0.0, exact) };
-        self.put(node, &reference, values, legs)
+        self.put(node, &reference, values, None, legs)
     }
 
     /// A view of what could not be judged was not judged either. Only known at the end: a view may come before the walk is at
@@ -202,7 +206,7 @@ impl Results<'_> {
             actual.share = share;
         }
         let legs = Legs { introduced, actual, reference: leg(&judged.result) };
-        self.put(node, &reference, values, legs)
+        self.put(node, &reference, values, judged.exact(), legs)
     }
 
     /// What an engine makes of a state that it keeps is off by what that state carries: it is judged like a run on its own
@@ -239,14 +243,27 @@ impl Results<'_> {
         node: &Node,
         reference: &[f32],
         values: Values<'_>,
+        exact: Option<&[f64]>,
         legs: Legs,
     ) -> Result<(), HarnessError> {
         let (op, ne) = (self.dump.root_op(node), node.ne);
-        let reference = Shaped { ne, values: reference };
+        let shaped = Shaped { ne, values: reference };
         // Only the legs judge here; the relative L2 is shown and has no limit of its own.
         let limit = Limit { relative_l2: f64::INFINITY };
-        let result = TensorResult::measure(node.id(), op, reference, Shaped { ne, values }, None, limit)?;
-        self.of_node[node.id as usize] = Some(result.with_legs(legs));
+        let result = TensorResult::measure(node.id(), op, shaped, Shaped { ne, values }, None, limit)?;
+        let mut result = result.with_legs(legs);
+        // Who departs is held against what is exact, where it is known.
+        let exact: Option<Vec<f32>> = exact.map(|exact| exact.iter().map(|&value| value as f32).collect());
+        match (result.departs(), &exact) {
+            (Some(Departs::Reference), Some(exact)) => {
+                self.diagnosed.look(self.dump, node, &mut result, exact, Values::F32(reference))?;
+            }
+            (_, exact) => {
+                let exact = exact.as_deref().unwrap_or(reference);
+                self.diagnosed.look(self.dump, node, &mut result, exact, values)?;
+            }
+        }
+        self.of_node[node.id as usize] = Some(result);
         Ok(())
     }
 }

@@ -40,6 +40,11 @@ impl Judged<'_> {
         self.evaluated.as_ref().map(|evaluated| &evaluated.exact.terms[..])
     }
 
+    /// The exact values; none if the node was skipped.
+    pub fn exact(&self) -> Option<&[f64]> {
+        self.evaluated.as_ref().map(|evaluated| &evaluated.exact.values[..])
+    }
+
     /// Judges other values of this tensor, an engine's from the same inputs, in place of the reference's. `allowed` is what
     /// each element may be off beyond its budget, as the engine computes it by another way; empty for nothing.
     pub fn against(&self, values: Values<'_>, allowed: &[f64]) -> Option<NodeResult> {

@@ -105,6 +105,7 @@ struct First<'a> {
     verdict: &'static str,
     later_failures: usize,
     text: String,
+    diagnosis: Option<String>, // what the error looks like
 }
 
 fn summary(s: &Summary) -> Counts {
@@ -162,6 +163,7 @@ fn first_difference<'a>(report: &Report<'a>) -> Option<First<'a>> {
         verdict: first.result.verdict.name(),
         later_failures: first.later_failures,
         text: words::first_difference(report.comparison)?,
+        diagnosis: words::looks_like(&first.result.diagnosis),
     })
 }
 

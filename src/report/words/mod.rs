@@ -2,6 +2,8 @@
 
 mod ask;
 mod ask_json;
+mod diagnosis;
+mod diagnosis_json;
 mod invariants;
 mod markup;
 mod number;
@@ -18,12 +20,15 @@ pub(super) mod example;
 
 pub use ask::{AskOptions, answer_table, ask_line, brief_table};
 pub use ask_json::ask_json;
+pub use diagnosis::{diagnosis_of_dumps, diagnosis_of_pair};
+pub use diagnosis_json::{diagnosis_json, diagnosis_of_pair_json};
 pub use invariants::{invariants_json, invariants_table};
 pub use replay::{replay_line, replay_table};
 pub use replay_json::replay_json;
 pub use sentence::{first_difference, summary_line};
 pub use steps::{Step, StepToken};
 
+pub(super) use diagnosis::looks_like;
 pub(super) use markup::escape;
 pub(super) use number::{cosine, count, decimal, finite, index, scientific, share, units};
 pub(super) use run_json::{LogitsJson, StepJson, logits_json, steps_json};

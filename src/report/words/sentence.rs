@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::diagnosis::looks_like;
 use super::number::{count, decimal, digits, index, limit, percent, scientific, share};
 use super::tokens::{other_token, other_tokens};
 use crate::compare::{Comparison, Departs, Leg, Metrics, Summary, TensorResult, Verdict, worst};
@@ -98,7 +99,10 @@ pub fn first_difference(comparison: &Comparison) -> Option<String> {
     let place: Vec<String> =
         [layer, op, Some(format!("step {}", result.id.step))].into_iter().flatten().collect();
     let later = later(comparison, first.later_failures, result);
-    let reason = reason(result).unwrap_or_default();
+    let mut reason = reason(result).unwrap_or_default();
+    if let Some(looks_like) = looks_like(&result.diagnosis) {
+        reason = format!("{reason}; {looks_like}");
+    }
     Some(format!("first difference: {} ({}): {reason}; {later}", tensor_name(&result.id), place.join(", ")))
 }
 
