@@ -36,7 +36,7 @@ fn look(site: &Site<'_>) -> Looked {
     let kernel = ArrayView2::from_shape((channels, d_conv), &taps).expect("the shape was checked on loading");
     let window = site.tensor("conv_input")?;
     let [_, n_seqs, _, columns] = window.shape;
-    let window = window.shaped((n_seqs, channels, columns))?;
+    let window = window.shaped((n_seqs, channels, columns.max(d_conv)))?;
     site.only(&QUESTION, "conv_output_raw", site.tensor("conv_output_raw")?, |candidate| {
         let order = match candidate {
             "oldest_first" => TapOrder::OldestFirst,

@@ -6,7 +6,9 @@
 //! Evidence: `a_softplus` (or alpha and `ssm_dt.bias`), `ssm_a`, and what else goes into the recurrence; the output and the state.
 //! What cannot tell them apart: one token from an empty state: nothing is there to decay.
 
-use super::asking::{Held, Probe, Rules, Site};
+use ndarray::ArrayView1;
+
+use super::asking::{Held, Probe, Rules, Site, Stop};
 use super::{Candidate, Looked, Question, candidate, nothing_else};
 use crate::ops::{Number, Tracked, softplus};
 
@@ -26,24 +28,29 @@ pub(super) const QUESTION: Question = Question {
 fn look(site: &Site<'_>) -> Looked {
     let net = site.delta_net()?;
     let (dt, a) = (site.vector("ssm_dt.bias")?, site.vector("ssm_a")?);
-    let softplus: Vec<Tracked> = match site.tensor("a_softplus") {
-        Ok(activated) => activated.array().into_iter().collect(),
-        Err(_) => {
-            let alpha = site.tensor("alpha")?.array().into_iter().enumerate();
-            alpha.map(|(i, alpha)| softplus(alpha + dt[i % dt.len()])).collect()
+    let extents = net.log_decay.raw_dim();
+    let activated = match site.tensor("a_softplus") {
+        Err(Stop::NotHeld(_)) => {
+            let mut alpha = site.tensor("alpha")?.shaped(extents)?;
+            for head in alpha.rows_mut() {
+                head.into_iter().zip(&dt).for_each(|(alpha, &dt)| *alpha = softplus(*alpha + dt));
+            }
+            alpha
         }
+        held => held?.shaped(extents)?,
     };
+    let a = ArrayView1::from(&a);
+    let gate = activated * a;
     let least = Tracked::exact(f32::MIN_POSITIVE.into());
     let trial = |result: &Held| {
         site.trial(&QUESTION, result.id.kind(), result.clone(), |candidate| {
-            let gate = |i: usize| softplus[i] * a[i % a.len()];
             let decay = |g: Tracked| match candidate {
                 "exp_of_gate" => g,
                 // The recurrence takes the exponential of what it is given; a decay is more than 0.
                 _ if Tracked::ONE + g > least => (Tracked::ONE + g).ln(),
                 _ => least.ln(),
             };
-            Ok(Some(net.with_log_decay(|i| decay(gate(i))).run(result, Rules::default())))
+            Ok(Some(net.with_log_decay(gate.mapv(decay)).run(result, Rules::default())))
         })
     };
     net.results.iter().map(trial).collect()

@@ -2,7 +2,7 @@
 //!
 //! What is unknown: whether tokens come one by one, or in chunks of 64 that are solved as a triangular system.
 //! Why it matters: an engine may take either, for its speed; it is not a way to be wrong.
-//! Candidates: `token_by_token`; `chunked`, which is the same by algebra.
+//! Candidates: `token_by_token`; `chunked`, which is the same by algebra (one token goes by its own graph, as in llama.cpp).
 //! Evidence: q, k, v, gates and the state in front of the recurrence; the output and the state behind it.
 //! What cannot tell them apart: everything here; only the names and roundings of the tensors in between do (docs/judging.md, and
 //! `tests/unfused.rs`, which replays both).
@@ -13,9 +13,8 @@ use super::{Candidate, Looked, Question, candidate, nothing_else};
 const CANDIDATES: &[Candidate] = &[
     candidate("token_by_token", "S <- exp(g) S + (v - exp(g) S k) beta k^T for each token"),
     Candidate {
-        name: "chunked",
-        means: "the same, solved for 64 tokens at once",
         same_as: Some("token_by_token"),
+        ..candidate("chunked", "the same, solved for 64 tokens at once")
     },
 ];
 
@@ -35,7 +34,7 @@ fn look(site: &Site<'_>) -> Looked {
         site.trial(&QUESTION, result.id.kind(), result.clone(), |candidate| {
             Ok(Some(match candidate {
                 "token_by_token" => net.run(result, Rules::default()),
-                _ => net.run_chunked(result),
+                _ => net.run_unfused(result, Rules::default()),
             }))
         })
     };

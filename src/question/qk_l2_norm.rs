@@ -6,9 +6,9 @@
 //! Evidence: q and k of each head in front of the norm; behind it.
 //! What cannot tell them apart: vectors whose sum of squares is a million times the epsilon and more: rounding hides it.
 
-use ndarray::{Array3, Axis};
+use ndarray::Axis;
 
-use super::asking::{Held, Probe, Site, packed, those_held};
+use super::asking::{Probe, Site, packed, those_held};
 use super::{Candidate, Looked, Question, candidate, nothing_else};
 use crate::model::LayerKind;
 use crate::ops::{Number, Tracked, l2_norm, rms_norm};
@@ -37,33 +37,25 @@ fn look(site: &Site<'_>) -> Looked {
     site.require(LayerKind::DeltaNet)?;
     let h = site.hparams();
     let (n_k, d, eps) = (h.ssm_n_group, h.ssm_d_state, f64::from(h.f_norm_rms_eps));
-    let norm = |x: Result<Held, _>, y: Result<Held, _>| {
-        let (x, y): (Held, Held) = (x?, y?);
-        let x = x.heads(n_k, d)?;
+    let norm = |x: &str, y: &[&str]| {
+        let (x, y) = (site.tensor(x)?.heads(n_k, d)?, site.first_of(y)?);
         // Where the recurrence is a graph of plain operators, q and k are repeated to the heads of v.
         let n_head = y.values.len() / (x.dim().0 * d).max(1);
         let heads: Vec<usize> = (0..n_head).map(|head| head % n_k).collect();
         let group = y.id.kind().to_owned();
         site.trial(&QUESTION, &group, y, |candidate| {
-            Ok(Some(packed(normalised(candidate, x.clone(), eps).select(Axis(1), &heads))))
+            let mut x = x.clone();
+            match candidate {
+                // As ggml's graph has it.
+                "eps_inside" => {
+                    rms_norm(&mut x, eps / d as f64);
+                    x.mapv_inplace(|x| x * Tracked::from_f64(1.0 / (d as f64).sqrt()));
+                }
+                "max_norm_eps" => l2_norm(&mut x, eps),
+                _ => {}
+            }
+            Ok(Some(packed(x.select(Axis(1), &heads))))
         })
     };
-    those_held([
-        norm(site.tensor("q_conv"), site.tensor("q_conv_predelta")),
-        norm(site.tensor("k_conv"), site.first_of(&["k_conv_predelta", "k_in"])),
-    ])
-}
-
-fn normalised(candidate: &str, mut x: Array3<Tracked>, eps: f64) -> Array3<Tracked> {
-    let d = x.dim().2 as f64;
-    match candidate {
-        // As ggml's graph has it.
-        "eps_inside" => {
-            rms_norm(&mut x, eps / d);
-            x.mapv_inplace(|x| x * Tracked::from_f64(1.0 / d.sqrt()));
-        }
-        "max_norm_eps" => l2_norm(&mut x, eps),
-        _ => {}
-    }
-    x
+    those_held([norm("q_conv", &["q_conv_predelta"]), norm("k_conv", &["k_conv_predelta", "k_in"])])
 }

@@ -48,18 +48,12 @@ fn look(site: &Site<'_>) -> Looked {
 fn also(subject: &Subject<'_>) -> Result<Vec<String>, AskError> {
     let norms = subject.each(Site::gated_norm)?;
     let h = subject.model().hparams();
-    let d = h.ssm_d_state as f64;
+    let (d, eps) = (h.ssm_d_state as f64, h.f_norm_rms_eps);
     let (Some(o), Some(p)) = (solved(&norms, 1.0), solved(&norms, d.sqrt())) else { return Ok(Vec::new()) };
+    let times_d = d * f64::from(eps);
     Ok(vec![format!(
-        "solved epsilon: {:.4e} +- {:.0e} for o as it is (attn_output), {:.4e} +- {:.0e} for o without its factor 1/sqrt({d}); {} heads \
-         that spread by {:.2} of what rounding explains; the model's eps is {:e}, times the head size {:.1e}",
-        o.epsilon,
-        o.deviation,
-        p.epsilon,
-        p.deviation,
-        o.heads,
-        o.spread,
-        h.f_norm_rms_eps,
-        d * f64::from(h.f_norm_rms_eps),
+        "solved epsilon: {o} for o as it is (attn_output), {p} for o without its factor 1/sqrt({d}); {} heads that spread by {:.2} of \
+         what rounding explains; the model's eps is {eps:e}, times the head size {times_d:.1e}",
+        o.heads, o.spread
     )])
 }

@@ -27,7 +27,8 @@ pub(super) const QUESTION: Question = Question {
 };
 
 fn look(site: &Site<'_>) -> Looked {
-    let (o, weight, z) = (site.recurrence_output()?, site.vector("ssm_norm.weight")?, site.z()?);
+    let o = site.recurrence_output()?;
+    let (weight, z) = (site.vector("ssm_norm.weight")?, site.z(&o)?);
     let eps = site.hparams().f_norm_rms_eps.into();
     site.only(&QUESTION, "final_output", site.tensor("final_output")?, |candidate| {
         let (o, silu, sigmoid) = (o.clone(), z.mapv(silu), z.mapv(sigmoid));

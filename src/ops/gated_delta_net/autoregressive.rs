@@ -58,7 +58,7 @@ fn updated<T: Number>(inputs: &DeltaInputs<'_, T>, mut state: Array4<T>) -> Arra
 
 /// SUM_ROWS of MUL.
 fn sum_of_products<T: Number>(x: ArrayView1<'_, T>, y: ArrayView1<'_, T>) -> T {
-    T::from_f64(x.iter().zip(y).map(|(&x, &y)| (x * y).to_f64()).sum())
+    T::sum_in_f64(x.iter().zip(y).map(|(&x, &y)| x * y))
 }
 
 #[cfg(test)]

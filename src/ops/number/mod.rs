@@ -28,6 +28,10 @@ pub trait Number:
     fn exp(self) -> Self;
     fn ln(self) -> Self;
     fn sqrt(self) -> Self;
+    /// The sum of numbers that are added up in f64 and rounded to this type at the end, as ggml's `ggml_float` is.
+    fn sum_in_f64(numbers: impl Iterator<Item = Self>) -> Self {
+        Self::from_f64(numbers.map(Self::to_f64).sum())
+    }
     /// The values of a slice of f32 in this type, without a copy where it is f32.
     fn cast_row<'a>(row: &'a [f32], scratch: &'a mut Vec<Self>) -> &'a [Self];
 }

@@ -76,9 +76,19 @@ impl Tracked {
 
     /// One rounding of a function's value; `derivative` that of the function.
     fn of(self, value: f64, derivative: f64) -> Tracked {
-        let inherited = if self.squared() == 0.0 { 0.0 } else { self.squared() * derivative * derivative };
-        Tracked { value, terms: value.abs(), size: value.abs(), roundings: 1.0, inherited }
+        Tracked {
+            value,
+            terms: value.abs(),
+            size: value.abs(),
+            roundings: 1.0,
+            inherited: carried(self.squared(), derivative),
+        }
     }
+}
+
+/// What becomes of a squared error behind a derivative. Nothing of an infinite one behind 0: `1 / (1 + exp(x))` far out.
+fn carried(squared: f64, derivative: f64) -> f64 {
+    if squared == 0.0 || derivative == 0.0 { 0.0 } else { squared * derivative * derivative }
 }
 
 impl Add for Tracked {
@@ -120,8 +130,7 @@ impl Mul for Tracked {
     type Output = Tracked;
     fn mul(self, other: Tracked) -> Tracked {
         let value = self.value * other.value;
-        let carried = |of: Tracked, by: f64| if of.squared() == 0.0 { 0.0 } else { of.squared() * by * by };
-        let inherited = carried(self, other.value) + carried(other, self.value);
+        let inherited = carried(self.squared(), other.value) + carried(other.squared(), self.value);
         // A factor that is given scales a sum with its terms; a product of two sums is a value of its own.
         let terms = match (self.is_given(), other.is_given()) {
             (false, false) => value.abs(),
@@ -215,6 +224,18 @@ impl Number for Tracked {
         self.of(self.value.sqrt(), 0.5 / self.value.sqrt())
     }
 
+    /// Only what is rounded at the end: what the numbers bring along stays, and none is added to it.
+    fn sum_in_f64(numbers: impl Iterator<Item = Tracked>) -> Tracked {
+        let start = Tracked { roundings: 1.0, ..Tracked::ZERO };
+        let sum = numbers.fold(start, |sum, x| Tracked {
+            value: sum.value + x.value,
+            terms: sum.terms + x.value.abs(),
+            inherited: sum.inherited + x.squared(),
+            ..sum
+        });
+        Tracked { size: sum.value.abs(), ..sum }
+    }
+
     fn cast_row<'a>(row: &'a [f32], scratch: &'a mut Vec<Tracked>) -> &'a [Tracked] {
         scratch.clear();
         scratch.extend(row.iter().map(|&x| Tracked::from_f32(x)));
@@ -256,6 +277,21 @@ mod tests {
         assert!((e.spread() / (2f64.exp() * 37f64.sqrt()) - 1.0).abs() < 1e-15);
         let half = Tracked::exact(1.0) / x; // 0.5: the quotient, the inverse, and 6 / 4 inherited by it
         assert!((half.spread() - (0.25 + 0.25 + 1.5f64 * 1.5).sqrt()).abs() < 1e-15);
+    }
+
+    #[test]
+    fn a_sum_in_f64_is_rounded_once() {
+        let products = [Tracked::computed(3.0, 3.0, 1.0), Tracked::computed(-2.0, 2.0, 1.0)];
+        let sum = Tracked::sum_in_f64(products.into_iter());
+        assert_eq!((sum.value(), sum.terms()), (1.0, 5.0));
+        assert_eq!(sum.spread(), (9.0f64 + 4.0 + 1.0).sqrt()); // the products, and the sum's own
+        assert_eq!(f32::sum_in_f64([1e8f32, 1.0, -1e8].into_iter()), 1.0);
+    }
+
+    #[test]
+    fn far_out_a_function_is_known_although_what_it_is_made_of_is_not() {
+        let y = crate::ops::sigmoid(Tracked::exact(-400.0)); // exp(400) squared is infinite
+        assert!(y.value() < 1e-173 && y.spread() < 1e-173, "{y:?}");
     }
 
     #[test]

@@ -14,6 +14,8 @@
 //! ```
 //! A head of small values tells much more than one of large ones. Each is weighted with the inverse of its variance.
 
+use std::fmt;
+
 use crate::compare::{U, budget};
 
 /// The additions for which the oracle of RMS_NORM grants a budget.
@@ -30,6 +32,12 @@ pub(in crate::question) struct Solved {
     pub(in crate::question) spread: f64,
     /// How many heads.
     pub(in crate::question) heads: usize,
+}
+
+impl fmt::Display for Solved {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:.7e} +- {:.0e}", self.epsilon, self.deviation)
+    }
 }
 
 /// Solves for the epsilon of heads that were each multiplied by one factor; none if there is none.
@@ -75,6 +83,7 @@ mod tests {
         assert!((both.epsilon - (16.0 * 1.5 + 3.0) / 17.0).abs() < 1e-12, "{both:?}");
         // They differ by far more than rounding explains.
         assert!(both.spread > 1e4 && both.heads == 2, "{both:?}");
+        assert_eq!(one.to_string(), "1.5000000e0 +- 5e-7");
     }
 
     #[test]

@@ -30,7 +30,7 @@ impl Site<'_> {
         let o = self.recurrence_output()?;
         match self.occurrence("norm", OCCURRENCE) {
             Err(Stop::NotHeld(_)) => {
-                let behind = Some((self.vector("ssm_norm.weight")?, self.z()?.mapv_into(silu)));
+                let behind = Some((self.vector("ssm_norm.weight")?, self.z(&o)?.mapv_into(silu)));
                 Ok(GatedNorm { o, result: self.tensor("final_output")?, behind })
             }
             norm => Ok(GatedNorm { o, result: norm?, behind: None }),
@@ -47,13 +47,12 @@ impl Site<'_> {
         Ok(self.tensor("attn_output")?.heads(h.ssm_dt_rank, h.ssm_d_state)?)
     }
 
-    /// What gates the norm, by head.
+    /// What gates the norm of `o`, by head.
     ///
     /// # Errors
-    /// If the dump does not hold it.
-    pub(in crate::question) fn z(&self) -> Result<Array3<Tracked>, Stop> {
-        let h = self.hparams();
-        Ok(self.tensor("z")?.heads(h.ssm_dt_rank, h.ssm_d_state)?)
+    /// If the dump does not hold it, or it is of other tokens.
+    pub(in crate::question) fn z(&self, o: &Array3<Tracked>) -> Result<Array3<Tracked>, Stop> {
+        Ok(self.tensor("z")?.shaped(o.raw_dim())?)
     }
 }
 
