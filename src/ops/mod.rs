@@ -19,7 +19,6 @@ mod soft_max;
 mod ssm_conv;
 mod unary;
 
-pub use crate::quant::Codes;
 pub use fwht::fwht;
 pub use gated_delta_net::{
     DELTA_CHUNK, DecayOrder, DeltaGates, DeltaInputs, DeltaRule, DeltaSteps, NoSteps,

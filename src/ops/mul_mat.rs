@@ -98,6 +98,9 @@ impl Rows<'_> {
     }
 
     /// The scale of each block of row `n`; none if there are no such scales.
+    ///
+    /// # Panics
+    /// If `n` is not below `n_out`.
     pub fn scales_of_row(&self, n: usize) -> Vec<f32> {
         let scale = |codes: Codes| {
             let row = &self.data[n * self.row_bytes..][..self.row_bytes];
@@ -323,6 +326,19 @@ mod tests {
         assert_eq!(product(RoundingRule::Always(ActivationRounding::F16)), 255.0);
         let q8_0 = RoundingRule::Always(ActivationRounding::Q8_0(CpuKernel::X86));
         assert_eq!(product(q8_0), 256.0);
+    }
+
+    #[test]
+    fn a_changed_row_is_decoded_and_then_changed() {
+        // Two rows of one block of Q8_0: d = 1 and 2, the first code 3.
+        let mut blocks = [0u8; 68];
+        (blocks[1], blocks[2], blocks[35], blocks[36]) = (0x3c, 3, 0x40, 3);
+        let rows = Rows::new(GgmlType::Q8_0, &blocks, 32, 2).unwrap();
+        assert_eq!((rows.scales_of_row(0), rows.scales_of_row(1)), (vec![1.0], vec![2.0]));
+        let change = |n: usize, row: &mut [f32]| row[1] = row[0] + n as f32;
+        let x = Array2::from_elem((1, 32), 1.0f64);
+        let y = mul_mat(&rows.changed(&change), x.view(), Activations::Whole);
+        assert_eq!(y, array![[6.0, 13.0]]); // 3 + 3, 6 + 7
     }
 
     #[test]

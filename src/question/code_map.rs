@@ -9,9 +9,8 @@
 //! answer for each type.
 //! What cannot tell them apart: activations of zero.
 
-use super::asking::{Misread, Probe, Site};
+use super::asking::{Probe, Site, relevelled};
 use super::{Candidate, Looked, Question, candidate, nothing_else};
-use crate::ops::Codes;
 
 const CANDIDATES: &[Candidate] = &[
     candidate("as_specified", "the levels of the type"),
@@ -32,39 +31,15 @@ pub(super) const QUESTION: Question = Question {
     also: nothing_else,
 };
 
-/// The multiple of d that a candidate makes of a code, given what the type makes of it.
-fn level(candidate: &str, code: i32, specified: i32, count: i32) -> f32 {
-    match candidate {
-        "from_zero" => code as f32,
-        "signed" if 2 * code < count => code as f32,
-        "signed" => (code - count) as f32,
-        "excess" => (code - count / 2) as f32,
-        "symmetric" => code as f32 - (count - 1) as f32 / 2.0,
-        "reversed" => -specified as f32,
-        _ => specified as f32,
-    }
-}
-
-fn misread(candidate: &str, codes: Codes) -> Option<Misread> {
-    let levels: Vec<i32> = (0..codes.count).map(codes.level).collect();
-    let lowest = levels.iter().copied().min().unwrap_or(0);
-    let is_specified =
-        |(code, &specified): (i32, &i32)| level(candidate, code, specified, codes.count) == specified as f32;
-    if candidate != "as_specified" && (0..).zip(&levels).all(is_specified) {
-        return None;
-    }
-    let mut read = vec![0.0; 2 * levels.len()]; // by the level above the lowest; of one bit there are two between
-    for (code, &specified) in (0..).zip(&levels) {
-        read[(specified - lowest) as usize] = level(candidate, code, specified, codes.count);
-    }
-    Some(Box::new(move |d, block| {
-        for value in block.iter_mut().filter(|_| d != 0.0) {
-            let above = (*value / d).round() as i32 - lowest;
-            *value = read[above as usize] * d;
-        }
-    }))
-}
-
 fn look(site: &Site<'_>) -> Looked {
-    site.misread(&QUESTION, misread)
+    site.misread(&QUESTION, |candidate, codes| {
+        let n = codes.count;
+        relevelled(codes, |code, specified| match candidate {
+            "from_zero" => code as f32,
+            "signed" => (if 2 * code < n { code } else { code - n }) as f32,
+            "excess" => (code - n / 2) as f32,
+            "symmetric" => code as f32 - (n - 1) as f32 / 2.0,
+            _ => -specified as f32,
+        })
+    })
 }

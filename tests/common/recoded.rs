@@ -28,7 +28,7 @@ impl Block {
         let trits = |(at, &byte): (usize, &u8)| {
             let n = if at < 24 { 5 } else { 4 };
             let power = |n: u32| (u32::from(byte) * 3u32.pow(n)) & 255;
-            (0..n).map(|n| (power(n) * 3 >> 8) as i32).collect()
+            (0..n).map(|n| ((power(n) * 3) >> 8) as i32).collect()
         };
         let digits = match ty {
             GgmlType::PQ2_0 => codes.iter().map(two_bits).collect(),

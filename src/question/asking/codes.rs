@@ -1,24 +1,28 @@
 //! Products and lookups of weights whose codes are read in another way.
 
 use super::embedding::both;
+use super::misread::Misread;
 use super::{Looked, Site, Stop};
-use crate::ops::{Codes, Rows};
+use crate::ops::Rows;
+use crate::quant::{Codes, format};
 use crate::question::Question;
 
-/// What a candidate makes of the values of a block, given its scale.
-pub(in crate::question) type Misread = Box<dyn Fn(f32, &mut [f32]) + Sync>;
-
 impl Site<'_> {
-    /// Scores, for every weight here whose type has codes, what candidates make of its rows; none for one that cannot be of this
-    /// type. What is found is grouped by type.
+    /// Scores, for every weight here whose type has codes, what candidates make of its blocks: the first takes them as they are, and
+    /// one for which `misread` has nothing cannot be of this type. What is found is grouped by type.
     ///
     /// # Errors
-    /// If no weight here has codes, the dump holds none of the products, or one fails.
+    /// If no weight of the model has codes, the dump holds none of the products, or one fails.
     pub(in crate::question) fn misread(
         &self,
         question: &Question,
         misread: impl Fn(&str, Codes) -> Option<Misread>,
     ) -> Looked {
+        let has_codes = |ty| format(ty).is_ok_and(|format| format.codes().is_some());
+        if !self.subject.model.gguf().tensors().iter().any(|tensor| has_codes(tensor.ty)) {
+            let why = "the model has no weights of codes with one scale for each block";
+            return Err(Stop::NotApplicable(why.to_owned()));
+        }
         both(self.misread_lookup(question, &misread), self.misread_products(question, &misread))
     }
 
@@ -31,8 +35,12 @@ impl Site<'_> {
             |_| true,
             |product, x, y| {
                 let (rows, scale) = self.matrix(product.weight)?;
-                let codes = codes(&rows)?;
+                let codes = rows.codes().ok_or(Stop::Elsewhere)?;
                 self.trial(question, rows.ty().name(), y.clone(), |candidate| {
+                    if candidate == question.candidates[0].name {
+                        let product = self.product_as_run(product.weight, &x, &y, |product| product);
+                        return product.map(Some);
+                    }
                     let Some(misread) = misread(candidate, codes) else { return Ok(None) };
                     let change = by_block(rows, codes, misread);
                     let matrix = (rows.changed(&change), scale);
@@ -49,21 +57,18 @@ impl Site<'_> {
     ) -> Looked {
         let embedding = self.embedding()?;
         let rows = embedding.rows;
-        let codes = codes(&rows)?;
+        let codes = rows.codes().ok_or(Stop::Elsewhere)?;
         let transform = self.transform("token_embd").ok();
         let trial = self.trial(question, rows.ty().name(), embedding.found.clone(), |candidate| {
+            if candidate == question.candidates[0].name {
+                return Ok(embedding.behind(&rows, transform.as_ref()));
+            }
             let Some(misread) = misread(candidate, codes) else { return Ok(None) };
             let change = by_block(rows, codes, misread);
             Ok(embedding.behind(&rows.changed(&change), transform.as_ref()))
         })?;
         Ok(vec![trial])
     }
-}
-
-/// The codes of a weight.
-fn codes(rows: &Rows<'_>) -> Result<Codes, Stop> {
-    let none = || Stop::NotApplicable(format!("{} has no codes with one scale for each block", rows.ty()));
-    rows.codes().ok_or_else(none)
 }
 
 /// The change of a row that changes each of its blocks.

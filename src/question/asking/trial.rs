@@ -91,30 +91,3 @@ mod tests {
         assert!(matches!(those_held([]), Err(Stop::Elsewhere)));
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::tensor::TensorId;
-
-    fn trial(group: &str) -> Result<Trial, Stop> {
-        let id = TensorId { step: 0, name: group.to_owned(), occurrence: 0 };
-        let reference = Held { id, shape: [1; 4], values: vec![0.0] };
-        Ok(Trial { group: group.to_owned(), reference, layer: None, scores: Vec::new() })
-    }
-
-    fn not_held(kind: &str) -> Result<Trial, Stop> {
-        Err(Stop::NotHeld(kind.to_owned()))
-    }
-
-    #[test]
-    fn what_is_not_held_is_left_out_unless_it_is_all() {
-        let held = those_held([not_held("q"), trial("k")]).unwrap();
-        assert_eq!(held.iter().map(|trial| &trial.group[..]).collect::<Vec<_>>(), ["k"]);
-        assert!(
-            matches!(those_held([not_held("q"), not_held("k")]), Err(Stop::NotHeld(kind)) if kind == "k")
-        );
-        let unknown = || Err(Stop::NotKnown("why".to_owned()));
-        assert!(matches!(those_held([trial("q"), unknown()]), Err(Stop::NotKnown(_))));
-    }
-}
