@@ -5,6 +5,9 @@ mod common;
 use std::path::Path;
 
 use common::{Copy, MICRO_NODES, MICRO_PROMPT, Outcome, case_folder, lockstep};
+use lockstep::engine::Conventions;
+use lockstep::engine::cpu::CpuEngine;
+use lockstep::harness::{Recorder, memory_of, steps_of};
 use serde_json::Value;
 
 fn diagnose(reference: &Path, actual: &Path, more: &[&str]) -> Outcome {
@@ -48,7 +51,7 @@ fn a_tensor_is_diagnosed_by_name_even_within_the_limit() {
     assert!(outcome.last_line().contains("looks like one wrong element: [7], reference "), "{outcome:?}");
     let outcome = changed(1, "l_out-2", nudge, &["--tensor", "l_out-2", "--step", "0"]);
     assert_eq!(outcome.code, Some(0), "{outcome:?}");
-    assert!(outcome.last_line().contains("looks like no difference"), "{outcome:?}");
+    assert!(outcome.last_line().contains("l_out-2 (step 0, ADD): no difference"), "{outcome:?}");
 }
 
 #[test]
@@ -80,6 +83,50 @@ fn what_cannot_be_compared_is_refused() {
     outcome.assert_refused(&["no_such"]);
     let outcome = diagnose(&MICRO_NODES.path(), Path::new("Cargo.toml"), &[]);
     outcome.assert_refused(&["Cargo.toml"]);
+}
+
+/// A run of the engine on the tokens of `micro-bonsai/nodes-5`, as a dump.
+fn record(path: &Path, conventions: Conventions) {
+    let (built, dump) = (MICRO_NODES.built(), MICRO_NODES.open());
+    let n_ctx = dump.manifest().run.n_ctx;
+    let mut engine = CpuEngine::<f32>::new(&built.model, conventions, n_ctx as usize).unwrap();
+    let mut recorder = Recorder::create(path).unwrap();
+    for step in steps_of(&dump).unwrap() {
+        recorder.step(&mut engine, &step).unwrap();
+    }
+    recorder.finish("cpu", dump.manifest().model.clone(), (memory_of(&dump).0, n_ctx), 0).unwrap();
+}
+
+#[test]
+fn two_runs_of_an_engine_that_differ_by_a_convention() {
+    let folder = tempfile::tempdir().unwrap();
+    let [right, wrong] = ["right.npz", "wrong.npz"].map(|name| folder.path().join(name));
+    record(&right, Conventions::default());
+    assert_eq!(diagnose(&right, &right, &[]).code, Some(0));
+    // A recorded run holds no graph: the ratio of the constants is all that its norms tell.
+    for (convention, candidate, words) in [
+        ("gdn_scale", "one", "attn_output-0 (step 0, NONE): looks like a factor 4; "),
+        (
+            "ssm_norm_eps",
+            "times_head_dim",
+            ": looks like another constant in a denominator: 16 times the reference's (",
+        ),
+        (
+            "attn_head_map",
+            "interleaved",
+            "kq-3 (step 0, NONE): looks like a wrong map of heads to groups (h/6 against h%2)",
+        ),
+    ] {
+        let mut conventions = Conventions::default();
+        conventions.set(convention, candidate).unwrap();
+        record(&wrong, conventions);
+        let outcome = diagnose(&right, &wrong, &[]);
+        assert_eq!(outcome.code, Some(1), "{outcome:?}");
+        assert!(outcome.last_line().contains(words), "{outcome:?}");
+        // llama.cpp's own dump beside it says the same.
+        let outcome = diagnose(&MICRO_NODES.path(), &wrong, &[]);
+        assert_eq!(outcome.code, Some(1), "{outcome:?}");
+    }
 }
 
 /// A `.npy` file of f32 in a folder.

@@ -241,6 +241,18 @@ mod tests {
     }
 
     #[test]
+    fn what_the_first_difference_looks_like() {
+        for (result, diagnosis) in [
+            (example::diagnosed("kq-3", "a factor 2"), json!("looks like a factor 2")),
+            (example::failures().remove(1), Value::Null),
+        ] {
+            let comparison = Comparison { results: vec![result], logits: Vec::new() };
+            let v = parse(&[Report { name: "mini", header: &[], steps: &[], comparison: &comparison }]);
+            assert_eq!(v["first_difference"]["diagnosis"], diagnosis);
+        }
+    }
+
+    #[test]
     fn no_report_and_several() {
         assert_eq!(parse(&[])["is_pass"], false);
         let (a, b) = (example::passing(), Comparison { results: example::failures(), logits: Vec::new() });

@@ -40,6 +40,10 @@ fn suite(report: &Report<'_>) -> String {
         cases.push(("greedy tokens".to_owned(), tokens));
     }
     let line = words::summary_line(&[comparison]);
+    let line = match words::first_difference(comparison) {
+        Some(first) => format!("{first}; {line}"),
+        None => line,
+    };
     let whole = if comparison.is_pass() { Outcome::Pass } else { Outcome::Fail(line) };
     cases.push(("all tensors".to_owned(), whole));
 
@@ -113,6 +117,19 @@ mod tests {
             let message = format!("message=\"1 of 1 tensors fail; worst {}, step 0: ", bad.id.name);
             assert!(xml.contains(&message), "{xml}");
         }
+    }
+
+    #[test]
+    fn the_whole_says_the_first_difference_and_what_it_looks_like() {
+        let mut comparison = example::passing();
+        comparison.results.push(example::diagnosed("kq-3", "a sign: every value is negated"));
+        let xml = render(&comparison);
+        let message =
+            "name=\"all tensors\"><failure message=\"first difference: kq-3 (blk.3, MUL_MAT, step 0): ";
+        assert!(
+            xml.contains(message) && xml.contains("; looks like a sign: every value is negated; "),
+            "{xml}"
+        );
     }
 
     #[test]

@@ -14,7 +14,8 @@ const ROWS: usize = 20;
 /// What an error looks like, from the first thing that was found; none if it was not looked for.
 pub(crate) fn looks_like(diagnosis: &[Finding]) -> Option<String> {
     let first = diagnosis.first()?;
-    Some(if first.is_verified { format!("looks like {}", first.words) } else { first.words.clone() })
+    let is_likeness = first.is_verified && first.shape != "equal";
+    Some(if is_likeness { format!("looks like {}", first.words) } else { first.words.clone() })
 }
 
 /// Everything that was found about one pair of tensors, one line each.
@@ -117,6 +118,8 @@ mod tests {
         assert_eq!(looks_like(&[sign]).unwrap(), "looks like a sign: every value is negated");
         let unknown = finding("unknown", "no known shape (not verified: ..)", None);
         assert_eq!(looks_like(&[unknown]).unwrap(), "no known shape (not verified: ..)");
+        let equal = finding("equal", "no difference: the values are equal", None);
+        assert_eq!(looks_like(&[equal]).unwrap(), "no difference: the values are equal");
         assert_eq!(looks_like(&[]), None);
     }
 
@@ -146,9 +149,7 @@ kq-3 (step 0, MUL_MAT): looks like an error in head 2 only; 3 compared, 1 differ
         assert_eq!(text, "no difference beyond its limit; 3 compared, 0 differ, 0 missing\n");
         let mut comparison = Comparison::default();
         for i in 0..23 {
-            let mut result = example::tensor(&format!("kq-{i}"), "MUL_MAT", 5.0);
-            result.diagnosis = vec![finding("sign", "a sign", Some(1.0))];
-            comparison.results.push(result);
+            comparison.results.push(example::diagnosed(&format!("kq-{i}"), "a sign"));
         }
         let text = diagnosis_of_dumps(&comparison, false);
         assert!(

@@ -95,10 +95,7 @@ mod tests {
     #[test]
     fn what_was_found_is_in_the_json() {
         let mut comparison = example::passing();
-        comparison.results[0] = example::tensor("kq-3", "MUL_MAT", 5.0);
-        let words = "a sign: every value is negated".to_owned();
-        comparison.results[0].diagnosis =
-            vec![Finding { shape: "sign", words, explains: Some(1.0), is_verified: true }];
+        comparison.results[0] = example::diagnosed("kq-3", "a sign: every value is negated");
         let v: Value = serde_json::from_str(&diagnosis_json(&comparison, false)).unwrap();
         assert_eq!(
             v,

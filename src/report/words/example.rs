@@ -1,6 +1,6 @@
 //! Small comparisons for the tests of every format.
 
-use crate::compare::{Comparison, Leg, Legs, Limit, LogitsResult, Shaped, TensorResult, U, Verdict};
+use crate::compare::{Comparison, Finding, Leg, Legs, Limit, LogitsResult, Shaped, TensorResult, U, Verdict};
 use crate::replay::{NodeResult, Outcome, Rounding};
 use crate::tensor::TensorId;
 use crate::tensor::Values;
@@ -18,6 +18,12 @@ pub(crate) fn tensor(name: &str, op: &str, last: f32) -> TensorResult {
     let actual = Shaped { ne, values: Values::F32(&actual) };
     TensorResult::measure(id(name), op, reference, actual, None, Limit::CUMULATIVE)
         .expect("four values of two rows of two")
+}
+
+/// A tensor that differs, with a verified shape of its error.
+pub(crate) fn diagnosed(name: &str, words: &str) -> TensorResult {
+    let sign = Finding { shape: "sign", words: words.to_owned(), explains: Some(1.0), is_verified: true };
+    TensorResult { diagnosis: vec![sign], ..tensor(name, "MUL_MAT", 5.0) }
 }
 
 /// Legs whose sides use these shares of their budget.

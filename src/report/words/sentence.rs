@@ -256,6 +256,17 @@ mod tests {
     }
 
     #[test]
+    fn what_the_first_difference_looks_like_stands_behind_it() {
+        let results = vec![example::diagnosed("kq-3", "a factor 2")];
+        let said = first_difference(&Comparison { results, logits: Vec::new() }).unwrap();
+        assert_eq!(
+            said,
+            "first difference: kq-3 (blk.3, MUL_MAT, step 0): relative L2 1.00, limit 1e-03; looks like a factor 2; \
+             no later tensor fails"
+        );
+    }
+
+    #[test]
     fn the_last_line_counts_everything() {
         let passing = example::passing();
         assert_eq!(

@@ -67,8 +67,12 @@ pub(in crate::compare::diagnose) fn unknown(pair: &Pair<'_>) -> Finding {
         "which alone tells nothing"
     };
     unknown(format!(
-        "no known shape (not verified: cosine {:.3}, norms as 1 to {norms:.3}, {reading})",
-        m.cosine
+        "no known shape (not verified: cosine {}, norms as 1 to {norms:.3}, {reading})",
+        if m.one_minus_cosine < 1e-3 {
+            format!("1 - {:.1e}", m.one_minus_cosine)
+        } else {
+            format!("{:.3}", m.cosine)
+        }
     ))
 }
 
