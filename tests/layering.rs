@@ -17,7 +17,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("compare", &["tensor"]),
     ("replay", &["tensor", "quant", "ops", "dump", "compare", "gguf"]),
     ("harness", &["tensor", "gguf", "dump", "model", "synth", "engine", "compare", "replay"]),
-    ("question", &["tensor", "quant", "ops", "dump", "model", "compare"]),
+    ("question", &["tensor", "quant", "ops", "dump", "model", "compare", "harness"]),
     ("report", &["tensor", "compare", "replay", "harness", "question"]),
     (
         "cli",

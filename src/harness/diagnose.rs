@@ -79,7 +79,10 @@ pub fn diagnose_dumps(reference: &Dump, actual: &Dump, which: Which<'_>) -> Resu
 
 /// Diagnoses the actual values of a node against what they should be, `reference` (the dump's own values, or exact ones), where
 /// two right engines may differ by the relative L2 `limit`.
-pub(super) fn diagnose_node(
+///
+/// # Errors
+/// If the dump is damaged, or the values are not as many as the node has.
+pub fn diagnose_node(
     dump: &Dump,
     node: &Node,
     limit: f64,

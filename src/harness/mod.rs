@@ -23,7 +23,7 @@ pub use check::{
     Check, CheckOptions, Mode, Progress, ReferenceModel, check, check_model, check_with, measure_floor,
     numerics,
 };
-pub use diagnose::{Which, diagnose_dumps};
+pub use diagnose::{Which, diagnose_dumps, diagnose_node};
 pub use dialect::{Rule, rules};
 pub use error::HarnessError;
 pub use floor::{Floor, widen};

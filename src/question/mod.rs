@@ -131,6 +131,7 @@ impl Question {
         let sites = subject.sites();
         let looked = sites.par_iter().map(|site| (self.look)(site)).collect();
         let mut answer = asking::sort(self, looked)?;
+        asking::diagnose(self, subject, &mut answer)?;
         answer.tokens = answer.steps().map(|step| subject.tokens_of(step)).sum();
         answer.findings = (self.also)(subject)?;
         Ok(answer)

@@ -4,6 +4,7 @@ use thiserror::Error;
 
 use crate::compare::CompareError;
 use crate::dump::DumpError;
+use crate::harness::HarnessError;
 use crate::model::ModelError;
 use crate::ops::exact::OracleError;
 
@@ -57,6 +58,9 @@ pub enum AskError {
     /// The dump.
     #[error(transparent)]
     Dump(#[from] DumpError),
+    /// What an error looks like.
+    #[error(transparent)]
+    Harness(#[from] HarnessError),
     /// A node that no model has.
     #[error(transparent)]
     Oracle(#[from] OracleError),

@@ -17,6 +17,8 @@ pub struct Site<'a> {
     pub step: u32,
     /// Which layer; none for what comes before and after them.
     pub layer: Option<usize>,
+    /// The tensor and the candidate whose values are to be kept; none unless they are asked for.
+    pub(super) keep: Option<(&'a TensorId, usize)>,
 }
 
 impl<'a> Site<'a> {
@@ -169,14 +171,16 @@ impl<'a> Site<'a> {
         mut predict: impl FnMut(&str) -> Result<Option<Vec<Tracked>>, Stop>,
     ) -> Result<Trial, Stop> {
         let mut scores = Vec::with_capacity(question.candidates.len());
-        for candidate in question.candidates {
-            let score = match predict(candidate.name)? {
-                None => None,
-                Some(numbers) => Some(self.score(&reference, &numbers)?),
-            };
-            scores.push(score);
+        let mut kept = None;
+        for (i, candidate) in question.candidates.iter().enumerate() {
+            let numbers = predict(candidate.name)?;
+            let score = numbers.as_ref().map(|numbers| self.score(&reference, numbers));
+            scores.push(score.transpose()?);
+            if self.keep == Some((&reference.id, i)) {
+                kept = numbers;
+            }
         }
-        Ok(Trial { group: group.to_owned(), reference, layer: self.layer, scores })
+        Ok(Trial { group: group.to_owned(), reference, layer: self.layer, scores, kept })
     }
 
     /// How well numbers explain a tensor.

@@ -53,7 +53,7 @@ impl<'a> Subject<'a> {
     /// after.
     pub fn sites(&self) -> Vec<Site<'a>> {
         let layers = || std::iter::once(None).chain((0..self.model.hparams().n_layer).map(Some));
-        let of_step = |step| layers().map(move |layer| Site { subject: *self, step, layer });
+        let of_step = |step| layers().map(move |layer| Site { subject: *self, step, layer, keep: None });
         (0..self.dump.n_steps()).flat_map(of_step).collect()
     }
 

@@ -3,7 +3,9 @@
 use super::{AskError, Held};
 use crate::compare::Score;
 use crate::dump::DumpError;
+use crate::harness::HarnessError;
 use crate::model::ModelError;
+use crate::ops::Tracked;
 use crate::ops::exact::OracleError;
 
 /// What a question found at one tensor.
@@ -17,6 +19,8 @@ pub struct Trial {
     pub layer: Option<usize>,
     /// One for each candidate; none where it cannot be on this model.
     pub scores: Vec<Option<Score>>,
+    /// What a candidate makes of the tensor, if that was asked for.
+    pub(super) kept: Option<Vec<Tracked>>,
 }
 
 /// What a question found at a site.
@@ -63,7 +67,7 @@ macro_rules! failed {
     )*};
 }
 
-failed!(DumpError, ModelError, OracleError);
+failed!(DumpError, HarnessError, ModelError, OracleError);
 
 impl From<AskError> for Stop {
     fn from(error: AskError) -> Stop {
@@ -83,7 +87,8 @@ mod tests {
     fn what_is_not_held_is_left_out_and_a_failure_is_not() {
         let id = crate::tensor::TensorId { step: 0, name: "kqv-3".to_owned(), occurrence: 0 };
         let reference = Held { id, shape: [1; 4], values: vec![1.0] };
-        let trial = Trial { group: "values".to_owned(), reference, layer: Some(3), scores: Vec::new() };
+        let trial =
+            Trial { group: "values".to_owned(), reference, layer: Some(3), scores: Vec::new(), kept: None };
         assert_eq!(those_held([not_held(), Ok(trial.clone())]).unwrap(), [trial.clone()]);
         assert!(matches!(those_held([not_held(), Err(Stop::Elsewhere)]), Err(Stop::NotHeld(_))));
         let failure = || Err(Stop::Failed(AskError::Unknown { got: String::new(), expected: String::new() }));
