@@ -9,13 +9,15 @@ use lockstep::gguf::sha256;
 use lockstep::harness::{Recorder, Step};
 use lockstep::model::Model;
 use lockstep::question::{Answer, Question, Subject};
+use lockstep::synth::{Variant, write_variant};
+use lockstep::tensor::GgmlType;
 use tempfile::TempDir;
 
 use crate::common::{Copy, ModelFile, lockstep, ubatch};
 
 /// How an engine makes a mistake.
 #[derive(Clone, Copy)]
-pub enum With {
+pub(crate) enum With {
     /// By conventions, as `name, candidate`.
     Conventions(&'static [(&'static str, &'static str)]),
     /// By what it rounds, or which way it goes.
@@ -28,7 +30,7 @@ pub enum With {
 }
 
 /// The model of a question's probe, in a folder that goes when it is dropped.
-pub struct Probed {
+pub(crate) struct Probed {
     pub question: &'static Question,
     pub model: Model,
     path: PathBuf,
@@ -37,7 +39,7 @@ pub struct Probed {
 
 impl Probed {
     /// As `lockstep ask --probe` writes it.
-    pub fn write(question: &'static Question) -> Probed {
+    pub(crate) fn write(question: &'static Question) -> Probed {
         let folder = tempfile::tempdir().unwrap();
         let out = folder.path().to_str().unwrap();
         let outcome = lockstep(["ask", "--probe", question.name, "--out", out]);
@@ -47,8 +49,17 @@ impl Probed {
         Probed { question, model, path, _folder: folder }
     }
 
+    /// Another model with the tokens of the probe.
+    pub(crate) fn of(question: &'static Question, variant: &Variant, ty: GgmlType) -> Probed {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("model.gguf");
+        write_variant(variant, 1, &[ty], &path, &mut |_, _| {}).unwrap();
+        let model = Model::open(&path).unwrap();
+        Probed { question, model, path, _folder: folder }
+    }
+
     /// What the question answers of a run of the probe; why not, if the engine or the question refuses.
-    pub fn answer(&self, candidate: &str, with: With) -> Result<Answer, String> {
+    pub(crate) fn answer(&self, candidate: &str, with: With) -> Result<Answer, String> {
         let (mut conventions, mut numerics) = (Conventions::default(), Numerics::default());
         match with {
             With::Conventions(settings) => {

@@ -1,9 +1,11 @@
 //! For every question and every candidate: an engine that runs it, on the question's own probe, makes the question name it.
 
-use lockstep::question::{Answer, Candidate, Outcome, QUESTIONS, Question, Verdict};
+use lockstep::question::{Answer, Candidate, Outcome, QUESTIONS, Question, Verdict, question};
+use lockstep::synth::{Variant, preset};
+use lockstep::tensor::GgmlType;
 use rayon::prelude::*;
 
-use crate::exceptions::{EXCEPTIONS, TIES};
+use crate::exceptions::{ELSEWHERE, EXCEPTIONS};
 use crate::run::{Probed, With};
 
 /// How an engine is made to run a candidate: by the convention of the same name, unless there is none.
@@ -49,19 +51,17 @@ fn problems(question: &'static Question) -> Vec<String> {
                 continue;
             }
         };
-        let tie = TIES.iter().find(|(q, c, ..)| (*q, *c) == (question.name, candidate.name));
         let got = named(&answer, i);
-        let fits = match (&got, tie) {
-            (Ok(names), None) => {
-                // Those that are the same by algebra, and no other.
-                let of_class = |name: &&str| {
-                    let j = question.index(name).expect("a candidate's name");
-                    question.class_of(j) == question.class_of(i)
-                };
-                names.contains(&candidate.name) && names.iter().all(|name| of_class(name))
-            }
-            (Err(_), Some((.., reason))) => !reason.is_empty(),
-            _ => false,
+        // Those that are the same by algebra, and no other.
+        let of_class = |name: &&str| {
+            let j = question.index(name).expect("a candidate's name");
+            question.class_of(j) == question.class_of(i)
+        };
+        let is_named = |names: &[&str]| names.contains(&candidate.name) && names.iter().all(|n| of_class(n));
+        let cannot_be = answer.groups.iter().all(|group| group.scores[i].is_none());
+        let fits = match ELSEWHERE.iter().find(|(q, c, _)| (*q, *c) == (question.name, candidate.name)) {
+            Some((.., reason)) => cannot_be && !reason.is_empty(),
+            None => got.as_ref().is_ok_and(|names| is_named(names)),
         };
         if !fits {
             let scores: Vec<String> = answer
@@ -85,10 +85,57 @@ fn every_candidate_is_named_on_the_probe_of_its_question() {
 }
 
 #[test]
+fn a_block_that_is_none_of_the_others_is_the_files() {
+    let mut variant = Variant::from(preset("micro-bonsai").unwrap());
+    variant.preset.fold_block = 32;
+    let probed = Probed::of(question("fold_block").unwrap(), &variant, GgmlType::PQ2_0);
+    assert_eq!(
+        named(&probed.answer("from_file", With::Conventions(&[])).unwrap(), 5).unwrap(),
+        ["from_file"]
+    );
+}
+
+#[test]
+fn an_error_that_no_candidate_explains_is_none_of_them_and_its_shape_is_named() {
+    // Queries twice as large, behind norm and rotation.
+    let double = With::Dump(|copy| {
+        let names: Vec<(u32, String)> = copy
+            .manifest
+            .nodes
+            .iter()
+            .filter(|node| node.name.starts_with("Qcur-"))
+            .map(|node| (node.step, node.name.clone()))
+            .collect();
+        for (step, name) in names {
+            copy.change(step, &name, |values| values.iter_mut().for_each(|x| *x *= 2.0));
+        }
+    });
+    let probed = Probed::write(question("rope_pairing").unwrap());
+    let answer = probed.answer("half", double).unwrap();
+    let Outcome::Answered { verdict: Verdict::NoneFits { at, diagnosis, .. }, .. } = &answer.outcome else {
+        panic!("{:?}", answer.outcome);
+    };
+    assert_eq!(at.kind(), "Qcur");
+    assert_eq!(diagnosis.first().map(String::as_str), Some("a factor 2"), "{diagnosis:?}");
+    // Keys are as they were.
+    let keys = answer.groups.iter().find(|group| group.name == "Kcur").unwrap();
+    assert!(matches!(keys.verdict, Verdict::Decided { .. }), "{:?}", keys.verdict);
+}
+
+#[test]
+fn a_value_that_is_no_number_fits_nothing() {
+    let spoiled = With::Dump(|copy| copy.change(0, "kq_soft_max-1", |values| values[0] = f32::NAN));
+    let probed = Probed::write(question("attn_scale").unwrap());
+    let answer = probed.answer("inverse_sqrt", spoiled).unwrap();
+    let is_none = |verdict: &Verdict| matches!(verdict, Verdict::NoneFits { .. });
+    assert!(answer.groups.iter().any(|group| is_none(&group.verdict)), "{:?}", answer.groups);
+}
+
+#[test]
 fn the_exceptions_are_of_candidates_that_exist() {
-    let all = EXCEPTIONS.iter().map(|&(q, c, _)| (q, c)).chain(TIES.iter().map(|&(q, c, _)| (q, c)));
+    let all = EXCEPTIONS.iter().map(|&(q, c, _)| (q, c)).chain(ELSEWHERE.iter().map(|&(q, c, _)| (q, c)));
     for (name, candidate) in all {
-        let question = lockstep::question::question(name).unwrap();
+        let question = question(name).unwrap();
         assert!(question.index(candidate).is_some(), "{name} = {candidate}");
     }
 }

@@ -62,8 +62,7 @@ impl Site<'_> {
     }
 }
 
-/// Whether a product adds up something of these rows apart from their codes.
+/// Whether ggml-cpu's product with these rows adds up their minima apart from their codes.
 fn has_minima(rows: &Rows<'_>) -> bool {
-    let mut scratch = vec![0.0; rows.n_in];
-    rows.n_out > 0 && (rows.minima_of_row(0, &mut scratch) || rows.code_zero_of_row(0, &mut scratch))
+    rows.n_out > 0 && rows.minima_of_row(0, &mut vec![0.0; rows.n_in])
 }

@@ -103,7 +103,11 @@ fn summed_up(question: &Question, verdict: &Verdict) -> (String, Option<usize>, 
     let names = |list: &[usize]| list.iter().map(|&i| question.candidates[i].name).collect::<Vec<_>>();
     match verdict {
         Verdict::Decided { winner, runner_up, margin } => {
-            let margin = if margin.is_finite() { scientific(*margin, 1) } else { "exact".to_owned() };
+            let margin = match runner_up {
+                Some(_) if margin.is_finite() => scientific(*margin, 1),
+                Some(_) => "exact".to_owned(),
+                None => String::new(),
+            };
             (names(winner).join(" = "), winner.first().copied(), *runner_up, margin)
         }
         Verdict::Tie { among } => {
