@@ -23,7 +23,7 @@ pub(super) const QUESTION: Question = Question {
     name: "rms_norm_eps_place",
     asks: "where does the epsilon of a norm go?",
     candidates: CANDIDATES,
-    separated_by: "activations whose mean square is below the square of the epsilon",
+    separated_by: "activations whose mean square is near the epsilon, or a large epsilon",
     probe: Probe {
         eps: Some(4.0),
         because: "an epsilon of 4 beside mean squares of about 1: each place for it gives another factor",

@@ -19,8 +19,8 @@ pub(super) const QUESTION: Question = Question {
     name: "rope_sections",
     asks: "how are the channels of a position spread over the pairs?",
     candidates: CANDIDATES,
-    separated_by: "positions of an image: on text all sections see the same one. A model with pairs of the fourth channel, \
-                   which is 0 on text, would too",
+    separated_by: "positions of an image, as on text all sections see the same position, or a model with pairs of the \
+                   fourth channel, which is 0 on text",
     probe: Probe {
         rope_sections: Some([6, 0, 0, 10]),
         because: "pairs of the fourth channel, whose position is 0 on text, do not turn: which they are shows",

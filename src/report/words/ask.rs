@@ -245,10 +245,8 @@ fn candidates(question: &Question, scores: &[Option<Score>], verdict: &Verdict) 
 
 /// One line for each kind of weight or tensor.
 fn groups(question: &Question, groups: &[Group]) -> String {
-    let mut table = plain_table(
-        &["of", "tensors", "answer", "cosine", "scaled err", "next", "scaled err"],
-        &[1, 3, 4, 6],
-    );
+    let head = ["of", "tensors", "answer", "cosine", "scaled err", "next", "scaled err", "margin"];
+    let mut table = plain_table(&head, &[1, 3, 4, 6, 7]);
     for group in groups {
         let tensors = count(group.trials.len() as u64);
         let mut row = brief_row(question, &group.name, "", &group.scores, &group.verdict);
@@ -284,7 +282,7 @@ fn conclusion(question: &Question, verdict: &Verdict) -> Vec<String> {
         Verdict::Tie { among } => {
             let letters: Vec<String> = among.iter().map(|&i| letter(i).to_string()).collect();
             vec![format!(
-                "  tie: this dump cannot tell {} apart. What would: {} (`lockstep ask --probe {}`)",
+                "  tie: {} cannot be told apart on this dump. It takes {} (`lockstep ask --probe {}`)",
                 letters.join(" and "),
                 question.separated_by,
                 question.name
