@@ -279,6 +279,7 @@ fn helpers_are_told_apart() {
             "quant",
             &[
                 "blocks",
+                "codes",
                 "e2m1",
                 "five_bit",
                 "lattice",
@@ -312,6 +313,39 @@ fn helpers_are_told_apart() {
         let files = files(&Path::new("src").join(folder));
         let helpers = files.keys().filter(|stem| *stem != "mod" && !registry.table.contains(*stem));
         assert_eq!(helpers.collect::<Vec<_>>(), expected, "{folder}");
+    }
+}
+
+#[test]
+fn every_question_says_what_it_must_in_few_lines() {
+    const PARTS: [&str; 5] =
+        ["What is unknown:", "Why it matters:", "Candidates", "Evidence:", "What cannot tell them apart:"];
+    for question in lockstep::question::QUESTIONS {
+        let source = read(&Path::new("src/question").join(format!("{}.rs", question.name)));
+        let doc: Vec<&str> =
+            source.lines().map_while(|line| line.strip_prefix("//! ").or(line.strip_prefix("//!"))).collect();
+        let plain = |text: &str| text.replace('`', "");
+        let head = format!("{}: {}", question.name, question.asks);
+        assert_eq!(plain(doc[0]), plain(&head), "the first line of the doc");
+        let at: Vec<usize> = PARTS
+            .iter()
+            .map(|part| {
+                let found = doc.iter().position(|line| line.starts_with(part));
+                found.unwrap_or_else(|| panic!("{}: no line begins with `{part}`", question.name))
+            })
+            .collect();
+        assert!(at.is_sorted(), "{}: the parts of the doc are in another order", question.name);
+        let lines = source.split("#[cfg(test)]").next().unwrap_or_default().lines().count();
+        assert!(lines <= 60, "{}: {lines} lines", question.name);
+        for candidate in question.candidates {
+            let is_named = doc.iter().any(|line| line.contains(&format!("`{}`", candidate.name)));
+            assert!(
+                is_named || doc.iter().any(|line| line.contains(candidate.name)),
+                "{}: {}",
+                question.name,
+                candidate.name
+            );
+        }
     }
 }
 
