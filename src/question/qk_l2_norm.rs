@@ -42,7 +42,7 @@ fn look(site: &Site<'_>) -> Looked {
         // Where the recurrence is a graph of plain operators, q and k are repeated to the heads of v.
         let n_head = y.values.len() / (x.dim().0 * d).max(1);
         let heads: Vec<usize> = (0..n_head).map(|head| head % n_k).collect();
-        site.trial(&QUESTION, &y.id.kind().to_owned(), y, |candidate| {
+        site.trial(&QUESTION, y.id.kind(), y.clone(), |candidate| {
             let mut x = x.clone();
             match candidate {
                 // As ggml's graph has it.

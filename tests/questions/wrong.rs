@@ -57,7 +57,7 @@ fn problems(question: &'static Question) -> Vec<String> {
             let j = question.index(name).expect("a candidate's name");
             question.class_of(j) == question.class_of(i)
         };
-        let is_named = |names: &[&str]| names.contains(&candidate.name) && names.iter().all(|n| of_class(n));
+        let is_named = |names: &[&str]| names.contains(&candidate.name) && names.iter().all(of_class);
         let cannot_be = answer.groups.iter().all(|group| group.scores[i].is_none());
         let fits = match ELSEWHERE.iter().find(|(q, c, _)| (*q, *c) == (question.name, candidate.name)) {
             Some((.., reason)) => cannot_be && !reason.is_empty(),

@@ -89,7 +89,7 @@ mod tests {
         let reference = Held { id, shape: [1; 4], values: vec![1.0] };
         let trial =
             Trial { group: "values".to_owned(), reference, layer: Some(3), scores: Vec::new(), kept: None };
-        assert_eq!(those_held([not_held(), Ok(trial.clone())]).unwrap(), [trial.clone()]);
+        assert_eq!(those_held([not_held(), Ok(trial.clone())]).unwrap(), std::slice::from_ref(&trial));
         assert!(matches!(those_held([not_held(), Err(Stop::Elsewhere)]), Err(Stop::NotHeld(_))));
         let failure = || Err(Stop::Failed(AskError::Unknown { got: String::new(), expected: String::new() }));
         assert!(matches!(those_held([Ok(trial), failure()]), Err(Stop::Failed(_))));
