@@ -168,3 +168,15 @@ fn the_64_layers_are_decided_but_for_what_text_cannot_tell() {
         format!("{} asked: {} decided, 1 tie, 0 none fits", QUESTIONS.len(), QUESTIONS.len() - 1)
     );
 }
+
+#[test]
+fn a_reader_that_goes_away_is_no_panic() {
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_lockstep"));
+    let command = command.args(["ask", &case("micro-bonsai"), "fold_order", "--layers", "--all"]);
+    let command = command.env("LOCKSTEP_CACHE", common::cache());
+    let mut child =
+        command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    let stderr = child.wait_with_output().unwrap().stderr;
+    assert!(!String::from_utf8_lossy(&stderr).contains("panicked"));
+}

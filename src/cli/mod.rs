@@ -88,6 +88,7 @@ commands! {
 
 /// Parses the command line and runs it.
 pub fn main() -> ExitCode {
+    end_quietly_without_a_reader();
     match dispatch(Cli::parse().command) {
         Ok(code) => code,
         Err(error) => {
@@ -96,6 +97,18 @@ pub fn main() -> ExitCode {
             ExitCode::from(COULD_NOT_RUN)
         }
     }
+}
+
+/// A reader that has seen enough (`lockstep check CASE | head`) closes the pipe, and printing panics: there is nothing to report then.
+fn end_quietly_without_a_reader() {
+    let report = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        let message = info.payload().downcast_ref::<String>().map_or("", String::as_str);
+        if message.starts_with("failed printing to stdout") && message.contains("Broken pipe") {
+            std::process::exit(COULD_NOT_RUN.into());
+        }
+        report(info);
+    }));
 }
 
 /// Leaves out a cause that the message before it already contains.

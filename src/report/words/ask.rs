@@ -256,18 +256,24 @@ fn groups(question: &Question, groups: &[Group]) -> String {
     laid_out(table)
 }
 
-/// One line for each tensor: the scaled error of every candidate.
+/// One line for each tensor: scaled error and cosine of every candidate.
 fn layers(answer: &Answer, all: bool) -> String {
     let letters: Vec<String> = (0..answer.question.candidates.len()).map(|i| letter(i).to_string()).collect();
-    let head: Vec<&str> = std::iter::once("scaled err").chain(letters.iter().map(String::as_str)).collect();
-    let numbers: Vec<usize> = (1..head.len()).collect();
+    let mut head = vec!["scaled err, cosine of"];
+    letters.iter().for_each(|letter| head.extend([letter.as_str(), ""]));
+    let numbers: Vec<usize> = (1..head.len()).step_by(2).collect();
     let mut table = plain_table(&head, &numbers);
     let trials: Vec<&TrialScores> = answer.groups.iter().flat_map(|group| &group.trials).collect();
     let shown = if all { trials.len() } else { ROWS };
     for trial in trials.iter().take(shown) {
-        let error = |score: &Option<Score>| score.as_ref().map_or("-".to_owned(), |s| scaled(s.scaled_error));
         let mut row = vec![Cell::new(&trial.id)];
-        row.extend(trial.scores.iter().map(|score| right(error(score))));
+        for score in &trial.scores {
+            let [error, cosine] = match score {
+                Some(score) => [scaled(score.scaled_error), cosine(score.one_minus_cosine)],
+                None => ["-".to_owned(), String::new()],
+            };
+            row.extend([right(error), Cell::new(cosine)]);
+        }
         table.add_row(row);
     }
     let more = trials.len().saturating_sub(shown);
