@@ -2,40 +2,33 @@
 # Lets llama.cpp run the probe of each question (or of those named) and asks the question: it must be decided.
 # Needs what scripts/build-llama.sh leaves. Usage: scripts/check-probes.sh [QUESTION..]
 set -euo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-cache=${LOCKSTEP_CACHE:-$HOME/.cache/lockstep}
-dumper=$cache/bin/llama-dump
+dumper=${LOCKSTEP_CACHE:-$HOME/.cache/lockstep}/bin/llama-dump
 if [ ! -x "$dumper" ]; then
   echo "check-probes: $dumper is not there: run scripts/build-llama.sh" >&2
   exit 2
 fi
 cargo build --release --quiet
-lockstep=target/release/lockstep
+export LOCKSTEP=$PWD/target/release/lockstep
 
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 questions=("$@")
 if [ ${#questions[@]} -eq 0 ]; then
-  mapfile -t questions < <("$lockstep" ask --list | awk 'NF == 0 { exit } { print $1 }')
+  mapfile -t questions < <("$LOCKSTEP" ask --list | awk 'NF == 0 { exit } { print $1 }')
 fi
 
 failed=0
 for question in "${questions[@]}"; do
   out=$folder/$question
-  "$lockstep" ask --probe "$question" --out "$out" > "$out.txt"
-  # The commands that it prints, with the dumper of the cache.
-  dump_options=$(sed -n 's/^  llama-dump //p' "$out.txt")
-  # shellcheck disable=SC2086 # options are words
-  "$dumper" $dump_options > "$out.log" 2>&1 || { cat "$out.log"; exit 2; }
-  if answer=$("$lockstep" ask --model "$out/model.gguf" --dump "$out/dump.npz" "$question" --brief); then
-    row=$(printf '%s\n' "$answer" | sed -n "/^  question/,\$p" | sed -n 2p)
-    case $answer in
-      *"1 decided"*) printf '%s\n' "$row" ;;
-      *) printf 'NOT DECIDED %s\n' "$row"; failed=1 ;;
-    esac
+  "$LOCKSTEP" ask --probe "$question" --out "$out" > "$out.txt"
+  # The script runs both programs; of its output the rows of the answer are shown.
+  if answer=$(bash "$out/run.sh" --brief 2> "$out.log") && [[ $answer == *"1 decided"* ]]; then
+    printf '%s\n' "$answer" | awk '/^  question/ { on = 1; next } NF == 0 { on = 0 } on'
   else
-    printf 'NONE FITS %s\n%s\n' "$question" "$answer"
+    printf 'NOT DECIDED: %s\n%s\n' "$question" "$answer"
+    tail -5 "$out.log"
     failed=1
   fi
 done

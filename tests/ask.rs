@@ -147,7 +147,13 @@ fn a_probe_is_a_model_with_what_to_do_next() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("probe");
     let outcome = ask(&["--probe", "fold_order", "--out", out.to_str().unwrap()]);
-    assert_holds(&outcome, 0, &["llama-dump -m", "--schedule", "lockstep ask --model"]);
+    assert_holds(
+        &outcome,
+        0,
+        &["llama-dump -m unfolded.gguf", "--schedule", "lockstep ask --model model.gguf", "run.sh"],
+    );
+    let script = std::fs::read_to_string(out.join("run.sh")).unwrap();
+    assert!(script.contains("\"$dumper\" -m unfolded.gguf -t "), "{script}");
     // llama.cpp cannot read the folded model: its twin is there too.
     assert!(out.join("model.gguf").is_file() && out.join("unfolded.gguf").is_file());
     let outcome = ask(&["--probe", "rope_sections", "--out", out.to_str().unwrap()]);

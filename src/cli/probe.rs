@@ -13,13 +13,24 @@ use crate::tensor::GgmlType;
 /// The seed of every probe.
 const SEED: u64 = 1;
 
+/// The model that the question is asked with, and where that is folded its twin, which llama.cpp can run.
+const MODEL: &str = "model.gguf";
+const TWIN: &str = "unfolded.gguf";
+/// How the script of a probe begins. LLAMA_DUMP and LOCKSTEP name other programs.
+const HEAD: &str = "#!/usr/bin/env bash
+# Lets llama.cpp run this probe, and asks what it does. scripts/build-llama.sh builds llama-dump.
+set -euo pipefail
+cd \"$(dirname \"${BASH_SOURCE[0]}\")\"
+dumper=${LLAMA_DUMP:-${LOCKSTEP_CACHE:-$HOME/.cache/lockstep}/bin/llama-dump}
+";
+
 /// Writes the probe of a question into a folder, and says which commands come next.
 pub(super) fn write(question: &Question, out: &Path) -> Result<()> {
     let Probe { ty, tokens, schedule, because, .. } = question.probe;
     let types: Option<Vec<GgmlType>> = ty.split(',').map(GgmlType::from_name).collect();
     let types = types.with_context(|| format!("types {ty}"))?;
     fs::create_dir_all(out).with_context(|| format!("make {}", out.display()))?;
-    let model = out.join("model.gguf");
+    let model = out.join(MODEL);
     let bar = progress::bar("writing the model");
     let written =
         write_variant(&variant(&question.probe)?, SEED, &types, &model, &mut progress::callback(&bar));
@@ -27,18 +38,26 @@ pub(super) fn write(question: &Question, out: &Path) -> Result<()> {
     written?;
     // What llama.cpp can read: the model itself, or its unfolded twin.
     let has_twin = types.iter().any(|&ty| is_folded(ty));
-    let runs = if has_twin { out.join("unfolded.gguf") } else { model.clone() };
     if has_twin {
-        unfold(&model, &runs, &mut |_, _| {})?;
+        unfold(&model, &out.join(TWIN), &mut |_, _| {})?;
     }
     let list = |numbers: Vec<String>| numbers.join(",");
     let tokens = list(tokens.iter().map(u32::to_string).collect());
     let schedule = list(schedule.iter().map(usize::to_string).collect());
-    let (runs, model, dump) = (runs.display(), model.display(), out.join("dump.npz"));
+    let runs = if has_twin { TWIN } else { MODEL };
+    let dump = format!("-m {runs} -t {tokens} --schedule {schedule} --named --out dump.npz");
+    let ask = format!("ask --model {MODEL} --dump dump.npz {}", question.name);
+    let script = out.join("run.sh");
+    super::output::write(
+        &script,
+        &format!("{HEAD}\"$dumper\" {dump}\n\"${{LOCKSTEP:-lockstep}}\" {ask} \"$@\"\n"),
+    )?;
     println!("{}: {because}\n", question.name);
-    println!("wrote {model}; now let llama.cpp run it, and ask:\n");
-    println!("  llama-dump -m {runs} -t {tokens} --schedule {schedule} --named --out {}", dump.display());
-    println!("  lockstep ask --model {model} --dump {} {}", dump.display(), question.name);
+    println!("wrote {}; now let llama.cpp run it, and ask:\n", model.display());
+    println!("  cd {}", out.display());
+    println!("  llama-dump {dump}");
+    println!("  lockstep {ask}\n");
+    println!("or both at once: bash {}", script.display());
     Ok(())
 }
 
