@@ -60,6 +60,20 @@ impl Probed {
 
     /// What the question answers of a run of the probe; why not, if the engine or the question refuses.
     pub(crate) fn answer(&self, candidate: &str, with: With) -> Result<Answer, String> {
+        Ok(self.asked(&[self.question], candidate, with)?.remove(0))
+    }
+
+    /// What these questions answer of it.
+    pub(crate) fn answers(&self, questions: &[&'static Question], with: With) -> Result<Vec<Answer>, String> {
+        self.asked(questions, "", with)
+    }
+
+    fn asked(
+        &self,
+        questions: &[&'static Question],
+        candidate: &str,
+        with: With,
+    ) -> Result<Vec<Answer>, String> {
         let (mut conventions, mut numerics) = (Conventions::default(), Numerics::default());
         match with {
             With::Conventions(settings) => {
@@ -87,7 +101,7 @@ impl Probed {
             dump = Dump::open(&written.insert(copy.write()).path).unwrap();
         }
         let subject = Subject::new(&self.model, &dump).map_err(|error| error.to_string())?;
-        self.question.ask(&subject).map_err(|error| error.to_string())
+        questions.iter().map(|question| question.ask(&subject).map_err(|error| error.to_string())).collect()
     }
 
     fn record(

@@ -1,5 +1,6 @@
 //! For every question and every candidate: an engine that runs it, on the question's own probe, makes the question name it.
 
+use lockstep::engine::Conventions;
 use lockstep::question::{Answer, Candidate, Outcome, QUESTIONS, Question, Verdict, question};
 use lockstep::synth::{Variant, preset};
 use lockstep::tensor::GgmlType;
@@ -82,6 +83,40 @@ fn problems(question: &'static Question) -> Vec<String> {
 fn every_candidate_is_named_on_the_probe_of_its_question() {
     let problems: Vec<String> = QUESTIONS.par_iter().flat_map(|question| problems(question)).collect();
     assert!(problems.is_empty(), "{problems:#?}");
+}
+
+#[test]
+fn a_wrong_candidate_misleads_no_other_question() {
+    let probe = question("fold_order").unwrap();
+    let probed = Probed::write(probe);
+    let wrong: Vec<(&str, &str)> =
+        Conventions::ALL.iter().flat_map(|(name, all)| all[1..].iter().map(|c| (*name, *c))).collect();
+    let misled: Vec<String> = wrong
+        .par_iter()
+        .flat_map(|&(convention, candidate)| {
+            let setting: &'static [(&str, &str)] = Box::leak(Box::new([(convention, candidate)]));
+            let Ok(answers) = probed.answers(QUESTIONS, With::Conventions(setting)) else {
+                return Vec::new(); // the engine refuses it on this model
+            };
+            // `ssm_out_permutation_time` is part of `ssm_out_permutation`.
+            let others = answers.iter().filter(|answer| !convention.starts_with(answer.question.name));
+            let names_another = |answer: &&Answer| {
+                let right = if answer.question.name == "fold_block" {
+                    "128"
+                } else {
+                    answer.question.candidates[0].name
+                };
+                named(answer, 0).is_ok_and(|names| !names.contains(&right))
+            };
+            let misled = others.filter(names_another);
+            misled
+                .map(|answer| {
+                    format!("{convention} = {candidate}: {} {:?}", answer.question.name, named(answer, 0))
+                })
+                .collect::<Vec<String>>()
+        })
+        .collect();
+    assert!(misled.is_empty(), "{misled:#?}");
 }
 
 #[test]
