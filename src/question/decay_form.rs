@@ -8,7 +8,7 @@
 
 use ndarray::ArrayView1;
 
-use super::asking::{Held, Probe, Rules, Site, Stop};
+use super::asking::{Probe, Rules, Site, Stop};
 use super::{Candidate, Looked, Question, candidate, nothing_else};
 use crate::ops::{Number, Tracked, softplus};
 
@@ -42,16 +42,13 @@ fn look(site: &Site<'_>) -> Looked {
     let a = ArrayView1::from(&a);
     let gate = activated * a;
     let least = Tracked::exact(f32::MIN_POSITIVE.into());
-    let trial = |result: &Held| {
-        site.trial(&QUESTION, result.id.kind(), result.clone(), |candidate| {
-            let decay = |g: Tracked| match candidate {
-                "exp_of_gate" => g,
-                // The recurrence takes the exponential of what it is given; a decay is more than 0.
-                _ if Tracked::ONE + g > least => (Tracked::ONE + g).ln(),
-                _ => least.ln(),
-            };
-            Ok(Some(net.with_log_decay(gate.mapv(decay)).run(result, Rules::default())))
-        })
-    };
-    net.results.iter().map(trial).collect()
+    net.scored(site, &QUESTION, |candidate, result| {
+        let decay = |g: Tracked| match candidate {
+            "exp_of_gate" => g,
+            // The recurrence takes the exponential of what it is given; a decay is more than 0.
+            _ if Tracked::ONE + g > least => (Tracked::ONE + g).ln(),
+            _ => least.ln(),
+        };
+        net.with_log_decay(gate.mapv(decay)).run(result, Rules::default())
+    })
 }

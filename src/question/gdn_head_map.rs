@@ -7,7 +7,7 @@
 //! as many heads as v has: each head and the first one that reads the same.
 //! What cannot tell them apart: as many k heads as v heads, one k head, or heads that are equal.
 
-use super::asking::{Held, Probe, Rules, Site, packed};
+use super::asking::{Probe, Rules, Site, packed};
 use super::{Candidate, Looked, Question, candidate, nothing_else};
 
 const CANDIDATES: &[Candidate] =
@@ -42,10 +42,7 @@ fn look(site: &Site<'_>) -> Looked {
             Ok(Some(packed(net.q.select(ndarray::Axis(2), &firsts))))
         });
     }
-    let trial = |result: &Held| {
-        site.trial(&QUESTION, result.id.kind(), result.clone(), |candidate| {
-            Ok(Some(net.run(result, Rules { k_head: k_head(candidate), ..Rules::default() })))
-        })
-    };
-    net.results.iter().map(trial).collect()
+    net.scored(site, &QUESTION, |candidate, result| {
+        net.run(result, Rules { k_head: k_head(candidate), ..Rules::default() })
+    })
 }

@@ -7,7 +7,7 @@
 //! What cannot tell them apart: everything here; only the names and roundings of the tensors in between do (docs/judging.md, and
 //! `tests/unfused.rs`, which replays both).
 
-use super::asking::{Held, Probe, Rules, Site};
+use super::asking::{Probe, Rules, Site};
 use super::{Candidate, Looked, Question, candidate, nothing_else};
 
 const CANDIDATES: &[Candidate] = &[
@@ -30,13 +30,8 @@ pub(super) const QUESTION: Question = Question {
 
 fn look(site: &Site<'_>) -> Looked {
     let net = site.delta_net()?;
-    let trial = |result: &Held| {
-        site.trial(&QUESTION, result.id.kind(), result.clone(), |candidate| {
-            Ok(Some(match candidate {
-                "token_by_token" => net.run(result, Rules::default()),
-                _ => net.run_unfused(result, Rules::default()),
-            }))
-        })
-    };
-    net.results.iter().map(trial).collect()
+    net.scored(site, &QUESTION, |candidate, result| match candidate {
+        "token_by_token" => net.run(result, Rules::default()),
+        _ => net.run_unfused(result, Rules::default()),
+    })
 }

@@ -7,7 +7,7 @@
 //! behind the first token is beta v k^T, or its transpose.
 //! What cannot tell them apart: without the state behind, one step from an empty state.
 
-use super::asking::{Held, Probe, Rules, Site};
+use super::asking::{Probe, Rules, Site};
 use super::{Candidate, Looked, Question, candidate, nothing_else};
 
 const CANDIDATES: &[Candidate] =
@@ -25,10 +25,7 @@ pub(super) const QUESTION: Question = Question {
 
 fn look(site: &Site<'_>) -> Looked {
     let net = site.delta_net()?;
-    let trial = |result: &Held| {
-        site.trial(&QUESTION, result.id.kind(), result.clone(), |candidate| {
-            Ok(Some(net.run(result, Rules { is_k_major: candidate == "k_major", ..Rules::default() })))
-        })
-    };
-    net.results.iter().map(trial).collect()
+    net.scored(site, &QUESTION, |candidate, result| {
+        net.run(result, Rules { is_k_major: candidate == "k_major", ..Rules::default() })
+    })
 }

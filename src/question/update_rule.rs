@@ -6,7 +6,7 @@
 //! Evidence: q, k, v, gates and the state in front of the recurrence; the output and the state behind it.
 //! What cannot tell them apart: one token from an empty state: it predicts nothing.
 
-use super::asking::{Held, Probe, Rules, Site};
+use super::asking::{Probe, Rules, Site};
 use super::{Candidate, Looked, Question, candidate, nothing_else};
 use crate::ops::DeltaRule;
 
@@ -25,14 +25,11 @@ pub(super) const QUESTION: Question = Question {
 
 fn look(site: &Site<'_>) -> Looked {
     let net = site.delta_net()?;
-    let trial = |result: &Held| {
-        site.trial(&QUESTION, result.id.kind(), result.clone(), |candidate| {
-            let rule = match candidate {
-                "delta" => DeltaRule::Delta,
-                _ => DeltaRule::Linear,
-            };
-            Ok(Some(net.run(result, Rules { rule, ..Rules::default() })))
-        })
-    };
-    net.results.iter().map(trial).collect()
+    net.scored(site, &QUESTION, |candidate, result| {
+        let rule = match candidate {
+            "delta" => DeltaRule::Delta,
+            _ => DeltaRule::Linear,
+        };
+        net.run(result, Rules { rule, ..Rules::default() })
+    })
 }

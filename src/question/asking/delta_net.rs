@@ -2,12 +2,13 @@
 
 use ndarray::{Array3, Array4, Axis, s};
 
-use super::{Held, Site, Stop, packed};
+use super::{Held, Looked, Site, Stop, packed};
 use crate::model::LayerKind;
 use crate::ops::{
     DecayOrder, DeltaGates, DeltaInputs, DeltaRule, NoSteps, Number, Tracked, delta_net_autoregressive,
     delta_net_chunked, gated_delta_net,
 };
+use crate::question::Question;
 
 /// What a tree of March 2026 calls the recurrence where it is one operator: `LLAMA_TENSOR_NAME_FGDN_AR` and `_CH` (llama-impl.h).
 const OPERATORS: [&str; 2] = ["__fgdn_ar__", "__fgdn_ch__"];
@@ -124,6 +125,23 @@ impl DeltaNet {
     /// The same with other log decays.
     pub(in crate::question) fn with_log_decay(&self, log_decay: Array3<Tracked>) -> DeltaNet {
         DeltaNet { log_decay, ..self.clone() }
+    }
+
+    /// Scores each of the results with what a candidate makes of it.
+    ///
+    /// # Errors
+    /// If it makes another number of elements.
+    pub(in crate::question) fn scored(
+        &self,
+        site: &Site<'_>,
+        question: &Question,
+        of: impl Fn(&str, &Held) -> Vec<Tracked>,
+    ) -> Looked {
+        let trial = |result: &Held| {
+            let of = |candidate: &str| Ok(Some(of(candidate, result)));
+            site.trial(question, result.id.kind(), result.clone(), of)
+        };
+        self.results.iter().map(trial).collect()
     }
 
     /// What the recurrence gives for one of the results, packed, with candidates' rules.
