@@ -194,6 +194,12 @@ fn check_says_what_its_first_difference_looks_like() {
         ),
         ("state_layout=k_major", "new_state-0", "looks like a transpose of the last two axes, 16 x 16"),
         ("qkv_split_order=kqv", "q_conv-0", "looks like the values of k_conv-0"),
+        ("attn_gate=none", "gate_sigmoid-3", "looks like a constant: every value is 1"),
+        (
+            "attn_gate=silu",
+            "gate_sigmoid-3",
+            "looks like silu of the input where the reference has sigmoid of the input",
+        ),
         ("ssm_norm_eps=times_head_dim", "norm-0 #1", "looks like another constant in a denominator: "),
     ] {
         for mode in ["cumulative", "reseeded"] {

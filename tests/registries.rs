@@ -305,7 +305,7 @@ fn helpers_are_told_apart() {
             ],
         ),
         ("question", &["asking"]),
-        ("compare/diagnose", &["axis", "nearest", "pair", "regular", "tests", "wrong_parts"]),
+        ("compare/diagnose", &["axis", "nearest", "noise_tests", "pair", "regular", "tests", "wrong_parts"]),
         ("report", &["words"]),
         ("cli", &["cache", "conventions", "header", "output", "probe", "progress", "subject"]),
     ] {

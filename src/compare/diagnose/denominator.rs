@@ -6,14 +6,17 @@
 //! `(|x|^2 / |y|^2 - 1) / (1 - mean(x^2)) = (e' - e) / e` is the same for all rows.
 
 use super::factor::short;
-use super::pair::{Cut, Pair};
+use super::pair::{Cut, Pair, chance, squared_distance};
 use super::{Axis, Finding, Shape};
 
 /// An additive constant in a denominator.
 pub(super) struct Denominator;
 
-/// How much larger than its spread a constant must be to be one.
+/// How much larger than its spread a constant must be to be one: what is left of the error is then `1 - SHARE` of it.
 const CERTAIN: f64 = 10.0;
+/// The log2 of the chance at which rows that each have a factor of their own are taken to have a constant in common: such rows are a
+/// rare error themselves, and of those one in a thousand would be told wrongly.
+const UNLIKELY: f64 = -10.0;
 
 impl Shape for Denominator {
     fn name(&self) -> &'static str {
@@ -37,6 +40,22 @@ fn rows(values: &[f32], cut: Cut) -> impl Iterator<Item = &[f32]> {
 
 fn dot(a: &[f32], b: &[f32]) -> f64 {
     a.iter().zip(b).map(|(&a, &b)| f64::from(a) * f64::from(b)).sum()
+}
+
+/// Whether rows with factors of their own would hardly leave so little of their errors; a constant is one number fitted to the rows.
+fn is_common(pair: &Pair<'_>, cut: Cut, predicted: impl Fn(usize) -> f64) -> bool {
+    let (mut left, mut error, mut fourth_powers) = (0.0, 0.0, 0.0);
+    for row in 0..cut.extent {
+        let mut square = 0.0;
+        for i in row * cut.inner..(row + 1) * cut.inner {
+            square += squared_distance(pair.reference[i], pair.actual[i].into());
+            left += squared_distance(pair.actual[i], predicted(i));
+        }
+        error += square;
+        fourth_powers += square * square;
+    }
+    let carriers = chance::carriers(error, fourth_powers);
+    chance::of_share(left / error, carriers, 1, cut.extent) <= UNLIKELY
 }
 
 /// A mean with weights, and how far the values are from it.
@@ -68,7 +87,7 @@ impl Denominator {
             return None;
         }
         let predicted = |i: usize| f64::from(input[i]) / (each[i / cut.inner].0 + gain).sqrt();
-        let explains = pair.explained(1, predicted)?;
+        let explains = pair.explained(1, predicted).filter(|_| is_common(pair, cut, predicted))?;
         // The reference's own constant, if its denominator is a mean or a sum of squares and one.
         let own = [1.0, cut.inner as f64].into_iter().find_map(|n| {
             let own: Vec<(f64, f64)> = each.iter().map(|&(x, _, aa)| weigh(x - aa / n, x, aa)).collect();
@@ -76,10 +95,14 @@ impl Denominator {
             (own > CERTAIN * spread).then_some(own)
         });
         let constant = match own {
+            // What is less than the spread is not told from none.
+            Some(own) if (own + gain).abs() <= spread => {
+                format!("none where the reference has {}", short(own))
+            }
             Some(own) => format!("{} where the reference has {}", short(own + gain), short(own)),
             None => format!("{} more than the reference's", short(gain)),
         };
-        let words = format!("another constant in a denominator: {constant} (spread {:.0e})", spread);
+        let words = format!("another constant in a denominator: {constant} (to {spread:.0e})");
         Some(Finding::verified(self, words, explains))
     }
 
@@ -112,12 +135,10 @@ impl Denominator {
             let predicted = |i: usize| {
                 f64::from(pair.reference[i]) / (1.0 + ratio * small[i / cut.inner].max(0.0)).sqrt()
             };
-            let explains = pair.explained(1, predicted)?;
+            let explains = pair.explained(1, predicted).filter(|_| is_common(pair, cut, predicted))?;
             let times = short(1.0 + ratio);
-            let words = format!(
-                "another constant in a denominator: {times} times the reference's (spread {:.0e})",
-                spread
-            );
+            let words =
+                format!("another constant in a denominator: {times} times the reference's (to {spread:.0e})");
             Some(Finding::verified(self, words, explains))
         })
     }
@@ -159,6 +180,21 @@ mod tests {
             words.starts_with("another constant in a denominator: 16 times the reference's ("),
             "{words}"
         );
+    }
+
+    #[test]
+    fn rows_with_factors_of_their_own_have_none() {
+        let x = normalised(&input(), 16, 1e-6);
+        for seed in 0..200 {
+            let factors = noise(8, seed);
+            for rows in 2..=8 {
+                let y: Vec<f32> = (0..16 * rows).map(|i| x[i] * (1.0 + 0.2 * factors[i / 16])).collect();
+                let (x, a) = (&x[..16 * rows], &input()[..16 * rows]);
+                let pair = Pair::new(x, Values::F32(&y), &[rows, 16]).unwrap();
+                assert_eq!(Denominator.find(&pair), None, "{seed}, {rows}");
+                assert_eq!(Denominator.find(&pair.with_input(a)), None, "{seed}, {rows}");
+            }
+        }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! One element wrong, all others right.
 
-use super::pair::{Pair, squared_distance};
+use super::pair::{Cut, Pair, squared_distance};
+use super::wrong_parts::wrong_parts;
 use super::{Finding, SHARE, Shape};
 
 /// A single wrong element.
@@ -19,15 +20,16 @@ impl Shape for Element {
         if pair.actual.len() < 4 || most < SHARE * pair.error {
             return None;
         }
-        let value = |i: usize| if i == at { pair.actual[i] } else { pair.reference[i] };
-        let explains = pair.explained(0, |i| value(i).into())?;
+        // Beside an outlier the errors of all others are small: it must stand out by what it is off of its own size.
+        let each = Cut { outer: 1, extent: pair.actual.len(), inner: 1 };
+        let wrong = wrong_parts(pair, each).filter(|wrong| wrong.parts == [at])?;
         let words = format!(
             "one wrong element: {:?}, reference {:e}, actual {:e}",
             pair.index(at),
             pair.reference[at],
             pair.actual[at]
         );
-        Some(Finding::verified(self, words, explains))
+        Some(Finding::verified(self, words, wrong.explains))
     }
 }
 

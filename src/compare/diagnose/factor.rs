@@ -46,7 +46,7 @@ fn name(factor: f64, shape: &[usize]) -> Option<String> {
             None
         }
     };
-    let small = (1..=64).map(f64::from).find_map(|n| match () {
+    let small = (2..=64).map(f64::from).find_map(|n| match () {
         () if is(n) => Some(n.to_string()),
         () if is(1.0 / n) => Some(format!("1/{n}")),
         () => None,
@@ -59,11 +59,17 @@ fn name(factor: f64, shape: &[usize]) -> Option<String> {
 
 /// The number, and its name if that says more: `0.3333 = 1/3`.
 pub(super) fn with_name(factor: f64, shape: &[usize]) -> String {
-    let number = short(factor);
+    let number = near_one(factor);
     match name(factor, shape) {
         Some(name) if name != number => format!("{number} = {name}"),
         _ => number,
     }
+}
+
+/// Four digits, or what a number near 1 is away from it.
+pub(super) fn near_one(factor: f64) -> String {
+    let (away, sign) = ((factor - 1.0).abs(), if factor < 1.0 { '-' } else { '+' });
+    if away > 0.0 && away < 1e-3 { format!("1 {sign} {away:.1e}") } else { short(factor) }
 }
 
 /// Four digits.
@@ -93,6 +99,7 @@ mod tests {
         assert_eq!(found(&x, &x.map(|x| x / 3.0)).as_deref(), Some("a factor 0.3333 = 1/3"));
         assert_eq!(found(&x, &x.map(|x| x * 4.0)).as_deref(), Some("a factor 4"));
         assert_eq!(found(&x, &x.map(|x| x * 1.2346)).as_deref(), Some("a factor 1.235"));
+        assert_eq!((near_one(1.00002).as_str(), near_one(0.9998).as_str()), ("1 + 2.0e-5", "1 - 2.0e-4"));
         assert_eq!(name(80f64.sqrt().recip(), &[3, 80]).as_deref(), Some("1/sqrt(80)"));
         assert_eq!(name(-0.5, &[]).as_deref(), Some("-1/2"));
     }

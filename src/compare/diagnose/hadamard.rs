@@ -3,8 +3,8 @@
 //! `H y = f S x`.
 
 use super::factor::with_name;
-use super::pair::Pair;
-use super::{Axis, Finding, SHARE, Shape};
+use super::pair::{Pair, chance};
+use super::{Finding, SHARE, Shape};
 
 /// A Hadamard transform of blocks.
 pub(super) struct Hadamard;
@@ -23,7 +23,9 @@ impl Shape for Hadamard {
         // Fewer blocks cannot be told from noise: a transform of two is a rotation of pairs by 45 degrees, and it is verified all
         // the same.
         blocks.filter(|&b| last.is_multiple_of(b)).find_map(|block| {
-            // A block of x and of y have the same norm up to f, in every block: most sizes end here.
+            if !keeps_norms(pair, block) {
+                return None;
+            }
             let forward = transformed(pair.reference, block);
             let found = |words: &str, factor: f64, explains: f64| {
                 let scale = if (factor - 1.0).abs() <= pair.limit.max(1e-6) {
@@ -45,6 +47,21 @@ impl Shape for Hadamard {
             found(" behind signs", factor, explains)
         })
     }
+}
+
+/// Whether the norms of the blocks of x and y have one ratio, as they do for each of these transforms: most sizes end here. With
+/// `f = |y| / |x|`, and `y` within the limit of a transform times another factor, the norms are within twice the limit of `f` times those of x.
+fn keeps_norms(pair: &Pair<'_>, block: usize) -> bool {
+    let norms = |values: &[f32]| -> Vec<f64> {
+        let norm = |block: &[f32]| block.iter().map(|&v| f64::from(v).powi(2)).sum::<f64>().sqrt();
+        values.chunks_exact(block).map(norm).collect()
+    };
+    let (x, y) = (norms(pair.reference), norms(&pair.actual));
+    let squares = |norms: &[f64]| norms.iter().map(|norm| norm * norm).sum::<f64>();
+    let factor = (squares(&y) / squares(&x)).sqrt();
+    let left: f64 = x.iter().zip(&y).map(|(x, y)| (y - factor * x).powi(2)).sum();
+    // A limit holds of the transformed values, which rounding and the limit itself make a little larger or smaller than y.
+    left <= (2.1 * pair.limit).powi(2) * squares(&y)
 }
 
 /// `f` and what it explains, for `y = f z`.
@@ -78,9 +95,9 @@ fn signed(pair: &Pair<'_>, y: &[f32], z: &[f32], last: usize) -> Option<(f64, f6
     }
     // The transform keeps norms: what is left is as large on either side of it.
     let is_explained = left <= (1.0 - SHARE) * pair.error && left <= pair.limit * pair.limit * size;
-    // As many channels as elements is one row: sizes then are all that is verified, which is enough only if there are many.
-    let enough = pair.cut_of(Axis::Channel).is_some_and(|cut| cut.extent >= 16 || cut.part_len() >= 2);
-    (is_explained && enough && factor > 0.0).then(|| (factor, 1.0 - left / pair.error))
+    // Each sign is a choice of two.
+    let is_unlikely = || pair.chance(left, 1) + last as f64 <= chance::UNLIKELY;
+    (is_explained && factor > 0.0 && is_unlikely()).then(|| (factor, 1.0 - left / pair.error))
 }
 
 /// The orthonormal transform of each block.

@@ -44,7 +44,8 @@ impl Shape for Mixed {
             let (tensor, head) = from[head];
             f64::from(tensors[tensor].1[cut.at(o, head, k)])
         };
-        let explains = pair.explained(0, moved)?;
+        let bits = cut.extent as f64 * ((cut.extent * tensors.len()) as f64).log2();
+        let explains = pair.chosen(0, bits, moved)?;
         let names: Vec<&str> = used.iter().map(|&tensor| tensors[tensor].0).collect();
         Some(Finding::verified(self, format!("mixed heads of {}", names.join(" and ")), explains))
     }

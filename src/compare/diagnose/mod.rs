@@ -6,16 +6,19 @@
 //! explains = 1 - |y - T(x)|^2 / |y - x|^2 >= SHARE      and      |y - T(x)| <= limit |T(x)|
 //! ```
 //!
-//! that is: undone, the tensor would be within what two right engines differ by. Of a shape that says *where* an error is, `T(x)`
+//! that is: undone, the tensor would be within what two right engines differ by. And noise must be explained so well by a chance of `2^-30` at
+//! most (`pair/chance.rs`). Of a shape that says *where* an error is, `T(x)`
 //! is `y` there and `x` elsewhere. [`SHAPES`] has the order in which findings are told: what has fewer free numbers stands before what has
 //! more, and what is done to all values before where they are wrong. So a sign stands before a factor, a factor
 //! before a permutation.
 //!
 //! Adding a shape: a file here with a unit struct that implements [`Shape`], and one line in [`SHAPES`].
 
+mod activation;
 mod axis;
 mod channel;
 mod chunk_edges;
+mod constant;
 mod denominator;
 mod element;
 mod factor;
@@ -39,6 +42,8 @@ mod tail_rows;
 mod transpose;
 mod wrong_parts;
 
+#[cfg(test)]
+mod noise_tests;
 #[cfg(test)]
 mod tests;
 
@@ -82,6 +87,8 @@ pub trait Shape: Sync {
 /// Every shape, in the order of the module's text. `tests/registries.rs` compares this table with the folder.
 pub const SHAPES: &[&dyn Shape] = &[
     &stale::Stale,
+    &constant::Constant,
+    &activation::Activation,
     &sign::Sign,
     &factor::Factor,
     &offset::Offset,

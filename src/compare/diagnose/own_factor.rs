@@ -1,6 +1,6 @@
 //! A factor for each head, each channel or each row: another weight, or another norm.
 
-use super::factor::short;
+use super::factor::near_one;
 use super::pair::Pair;
 use super::{Axis, Finding, SHARE, Shape};
 
@@ -32,7 +32,7 @@ impl Shape for OwnFactor {
                     (f64::min(least, f), f64::max(most, f))
                 });
             debug_assert!(explains >= SHARE);
-            let words = format!("{words} ({} to {})", short(least), short(most));
+            let words = format!("{words} ({} to {})", near_one(least), near_one(most));
             Some(Finding::verified(self, words, explains))
         })
     }

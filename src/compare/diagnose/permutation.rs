@@ -45,7 +45,8 @@ impl Shape for Permutation {
                 let (o, part, k) = cut.place(i);
                 f64::from(pair.reference[cut.at(o, map[part], k)])
             };
-            let explains = pair.explained(0, moved)?;
+            let bits = cut.extent as f64 * (cut.extent as f64).log2();
+            let explains = pair.chosen(0, bits, moved)?;
             Some(Finding::verified(self, words(&map, &reference, &name, letter), explains))
         })
     }

@@ -1,7 +1,8 @@
 //! Values that moved along the tokens: token t holds what token t - k should hold, with or without the end coming round.
 
-use super::pair::Pair;
+use super::pair::{Pair, chance};
 use super::{Axis, Finding, SHARE, Shape};
+use crate::compare::U;
 
 /// A roll along tokens.
 pub(super) struct Roll;
@@ -34,19 +35,26 @@ impl Shape for Roll {
             }
             let is_known = |t: usize| if is_forward { t >= size } else { t + size < n };
             let (mut left, mut error, mut total) = (0.0, 0.0, 0.0);
+            let (mut fourth_powers, mut rounding) = (0.0, 0.0);
             for (i, &y) in pair.actual.iter().enumerate() {
                 if !is_known(cut.place(i).1) {
                     continue;
                 }
                 let (y, moved) = (f64::from(y), from(i));
                 left += (y - moved).powi(2);
-                error += (y - f64::from(pair.reference[i])).powi(2);
+                let square = (y - f64::from(pair.reference[i])).powi(2);
+                error += square;
+                fourth_powers += square * square;
+                rounding += (y * U).powi(2);
                 total += moved * moved;
                 if left > (1.0 - SHARE) * pair.error {
                     break;
                 }
             }
-            if error > 0.0 && left <= (1.0 - SHARE) * error && left <= pair.limit * pair.limit * total {
+            let is_right = left <= (1.0 - SHARE) * error && left <= pair.limit * pair.limit * total;
+            let carriers = chance::carriers(error, fourth_powers);
+            let chance = || chance::of_share(left.max(rounding) / error, carriers, 0, pair.actual.len());
+            if error > 0.0 && is_right && chance() <= chance::UNLIKELY {
                 return Some(Finding::verified(self, words(k, n, false), 1.0 - left / error));
             }
         }

@@ -22,7 +22,7 @@ impl Shape for Sign {
             let flipped: Vec<usize> = (0..cut.extent).filter(|&i| signs[i] < 0.0).collect();
             // A sign is no free number: it cannot make a size right.
             let signed = |i: usize| signs[cut.place(i).1] * f64::from(pair.reference[i]);
-            let explains = pair.explained(0, signed)?;
+            let explains = pair.chosen(0, cut.extent as f64, signed)?;
             let words = format!("a sign: negated in {}", set(&flipped, cut.extent, axis.noun()));
             Some(Finding::verified(self, words, explains))
         })

@@ -2,7 +2,7 @@
 
 use super::answer::{Answer, Outcome, Verdict};
 use super::{AskError, Site, Stop, Subject};
-use crate::compare::budget;
+use crate::compare::{Finding, budget};
 use crate::harness::diagnose_node;
 use crate::ops::Tracked;
 use crate::question::Question;
@@ -49,7 +49,9 @@ fn shapes(
     let expected: Vec<f32> = numbers.iter().map(|x| x.value() as f32).collect();
     let found =
         diagnose_node(subject.dump, node, relative_budget(&numbers), &expected, Values::F32(&held.values))?;
-    Ok(found.into_iter().map(|finding| finding.words).collect())
+    // What an error does not look like is no answer to what it looks like.
+    let is_told = |finding: &Finding| finding.is_verified && finding.shape != "equal";
+    Ok(found.into_iter().filter(is_told).map(|finding| finding.words).collect())
 }
 
 /// How far two right results may be apart, as a share of their length: what rounding may do to every element at once.

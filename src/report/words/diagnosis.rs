@@ -116,8 +116,8 @@ mod tests {
     fn what_was_verified_looks_like_it() {
         let sign = finding("sign", "a sign: every value is negated", Some(1.0));
         assert_eq!(looks_like(&[sign]).unwrap(), "looks like a sign: every value is negated");
-        let unknown = finding("unknown", "no known shape (not verified: ..)", None);
-        assert_eq!(looks_like(&[unknown]).unwrap(), "no known shape (not verified: ..)");
+        let unknown = finding("unknown", "no known shape (cosine ..)", None);
+        assert_eq!(looks_like(&[unknown]).unwrap(), "no known shape (cosine ..)");
         let equal = finding("equal", "no difference: the values are equal", None);
         assert_eq!(looks_like(&[equal]).unwrap(), "no difference: the values are equal");
         assert_eq!(looks_like(&[]), None);

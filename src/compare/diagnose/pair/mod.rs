@@ -1,5 +1,6 @@
 //! Two tensors, what is known about them, and how well something explains their difference.
 
+pub(super) mod chance;
 mod reading;
 
 use std::borrow::Cow;
@@ -123,9 +124,14 @@ impl<'a> Pair<'a> {
         self
     }
 
-    /// The share of the error that values explain, if they do; `free` is how many numbers were fitted. An error that is left over
-    /// ends the loop as soon as it is too large.
+    /// The share of the error that values explain, if they do and noise would hardly be explained so well; `free` is how many numbers were
+    /// fitted.
     pub(super) fn explained(&self, free: usize, predicted: impl Fn(usize) -> f64) -> Option<f64> {
+        self.chosen(free, 0.0, predicted)
+    }
+
+    /// The same of values that are one of `2^bits` choices. An error that is left over ends the loop as soon as it is too large.
+    pub(super) fn chosen(&self, free: usize, bits: f64, predicted: impl Fn(usize) -> f64) -> Option<f64> {
         if free * 2 > self.actual.len() {
             return None;
         }
@@ -140,7 +146,41 @@ impl<'a> Pair<'a> {
                 return None;
             }
         }
-        (left <= self.limit * self.limit * size).then(|| 1.0 - left / self.error)
+        let is_right = left <= self.limit * self.limit * size;
+        (is_right && self.is_unlikely(left, free, bits, predicted)).then(|| 1.0 - left / self.error)
+    }
+
+    /// Whether noise is hardly explained up to this: by how little is left of its energy, or, where an outlier has most of that,
+    /// by how many elements are nearer to what is predicted. A fitted number follows the outlier, so that each of the others
+    /// is nearer or not by chance.
+    fn is_unlikely(&self, left: f64, free: usize, bits: f64, predicted: impl Fn(usize) -> f64) -> bool {
+        if self.chance(left, free) + bits <= chance::UNLIKELY {
+            return true;
+        }
+        let (mut touched, mut nearer) = (0, 0);
+        for (i, (&x, &y)) in self.reference.iter().zip(&*self.actual).enumerate() {
+            let distance = squared_distance(x, y.into());
+            let value = predicted(i);
+            if value != f64::from(x) {
+                touched += 1;
+                nearer += usize::from(squared_distance(y, value) < distance);
+            }
+        }
+        // Nine of ten, as `SHARE` is by norm.
+        let is_nearer = free <= 1 && 10 * nearer >= 9 * touched;
+        is_nearer && chance::of_heads(nearer, touched) + bits <= chance::UNLIKELY
+    }
+
+    /// The log2 of the chance that of noise no more is left than this, where so many numbers are fitted.
+    pub(super) fn chance(&self, left: f64, free: usize) -> f64 {
+        let (mut fourth_powers, mut rounding) = (0.0, 0.0);
+        for (&x, &y) in self.reference.iter().zip(&*self.actual) {
+            fourth_powers += squared_distance(x, y.into()).powi(2);
+            rounding += if y.is_finite() { (f64::from(y) * U).powi(2) } else { 0.0 };
+        }
+        let carriers = chance::carriers(self.error, fourth_powers);
+        // Values of 24 bits are equal more often than real numbers.
+        chance::of_share(left.max(rounding) / self.error, carriers, free, self.actual.len())
     }
 
     /// The cut along an axis.
@@ -265,7 +305,8 @@ mod tests {
         assert_eq!(p.explained(0, |_| 3.0), Some(1.0));
         assert_eq!(p.explained(0, |_| 2.7), None); // 0.18 is left
         assert_eq!(p.explained(0, |_| 2.9), None); // 0.02 is left: enough of the error, and it would not pass
-        assert!(p.explained(0, |_| 2.999).is_some());
+        assert!(p.explained(0, |_| 2.99999).is_some());
+        assert_eq!(p.explained(0, |_| 2.999), None); // two elements of noise would leave 2e-6 / 8 too often
         assert_eq!(p.explained(2, |_| 3.0), None); // two free numbers fit any two
         assert_eq!(p.explained(0, |_| f64::NAN), None);
     }
