@@ -87,6 +87,9 @@ pub(super) fn run(args: Args) -> Result<ExitCode> {
         require_folder(path)?;
     }
     let (questions, cases) = sorted(&args.names)?;
+    if let (Some(case), Some(_)) = (cases.first(), &args.model) {
+        bail!("both the case folder `{}` and --model are given: ask one after the other", case.display());
+    }
     let options = AskOptions { layers: args.layers, all: args.all };
     let subjects = SubjectArgs::new(cases, args.model, args.dump).resolve(Which::Folded)?;
     let skipped = subjects.skipped.clone();

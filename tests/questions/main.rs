@@ -6,4 +6,5 @@ mod common;
 mod committed;
 mod exceptions;
 mod run;
+mod unasked;
 mod wrong;

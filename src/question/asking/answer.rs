@@ -200,6 +200,7 @@ pub(in crate::question) fn sort(
             }
             Err(Stop::Elsewhere) => continue,
             Err(Stop::NotHeld(kind)) => format!("{kind} is not in the dump"),
+            Err(Stop::OtherType { kind, ty }) => format!("{kind} is in the dump as {ty}, not as f32"),
             Err(Stop::NotKnown(what)) => format!("not known: {what}"),
             Err(Stop::NotApplicable(why)) => {
                 not_applicable.get_or_insert(why);

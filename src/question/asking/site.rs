@@ -148,12 +148,13 @@ impl<'a> Site<'a> {
 
     fn held(&self, node: &Node) -> Result<Held, Stop> {
         let (dump, id) = (self.subject.dump, node.id());
-        let not_held = || Stop::NotHeld(id.kind().to_owned());
+        let kind = || id.kind().to_owned();
         let values = match node.ty {
             GgmlType::F32 => dump.f32(node)?,
+            ty if dump.bytes(node)?.is_some() => return Err(Stop::OtherType { kind: kind(), ty }),
             _ => None,
         };
-        let values = values.ok_or_else(not_held)?.into_owned();
+        let values = values.ok_or_else(|| Stop::NotHeld(kind()))?.into_owned();
         let [n0, n1, n2, n3] = node.ne.map(|n| n as usize);
         Ok(Held { id, shape: [n3, n2, n1, n0], values })
     }

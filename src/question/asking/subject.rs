@@ -81,6 +81,12 @@ impl<'a> Subject<'a> {
         Ok(found)
     }
 
+    /// What the run was told to keep keys and values in.
+    pub(in crate::question) fn cache_types(&self) -> [(&'static str, &'a str); 2] {
+        let run = &self.dump.manifest().run;
+        [("keys", &run.type_k), ("values", &run.type_v)]
+    }
+
     /// How the run was set, as far as it decides what is rounded.
     pub(super) fn setting(&self) -> Setting {
         let manifest = self.dump.manifest();

@@ -7,6 +7,7 @@ use crate::harness::HarnessError;
 use crate::model::ModelError;
 use crate::ops::Tracked;
 use crate::ops::exact::OracleError;
+use crate::tensor::GgmlType;
 
 /// What a question found at one tensor.
 #[derive(Clone, PartialEq, Debug)]
@@ -51,6 +52,13 @@ pub enum Stop {
     Elsewhere,
     /// The dump does not hold the tensor of this kind.
     NotHeld(String),
+    /// The dump holds it in another type than f32: an engine may compute in f64, what a question asks of is f32.
+    OtherType {
+        /// Its kind.
+        kind: String,
+        /// The type.
+        ty: GgmlType,
+    },
     /// Something that the candidates need cannot be known from this dump.
     NotKnown(String),
     /// The question does not apply to the model.
