@@ -43,7 +43,7 @@ fn the_first_difference_is_named_with_its_shape() {
 
 #[test]
 fn a_tensor_is_diagnosed_by_name_even_within_the_limit() {
-    let nudge = |values: &mut [f32]| values[7] *= 1.0 + 1e-6;
+    let nudge = |values: &mut [f32]| values[7] *= 1.0 + 1e-4;
     let outcome = changed(1, "l_out-2", nudge, &[]);
     assert_eq!(outcome.code, Some(0), "{outcome:?}");
     let outcome = changed(1, "l_out-2", nudge, &["--tensor", "l_out-2", "--step", "1"]);
