@@ -16,7 +16,7 @@ use lockstep::dump::Dump;
 use lockstep::gguf::{Gguf, sha256};
 use lockstep::harness::{Check, Mode};
 use lockstep::model::Model;
-use lockstep::synth::UNFOLDED_FROM;
+use lockstep::model::UNFOLDED_FROM;
 use lockstep::tensor::TensorId;
 use serde_json::Value;
 

@@ -10,10 +10,8 @@ use std::sync::OnceLock;
 use common::{Edit, Keep, ModelFile, Tensor, assert_same, fold_key, hparam_key, micro, synthetic, ubatch};
 use lockstep::engine::{Conventions, Engine, cpu::CpuEngine};
 use lockstep::gguf::{Gguf, GgufError, Value, sha256};
-use lockstep::model::{FOLD_PREFIX, LayerKind, Model, ModelError};
-use lockstep::synth::{
-    PRESETS, SynthError, TYPES, UNFOLDED_FROM, preset, slice, unfold, write_mixed, write_model,
-};
+use lockstep::model::{FOLD_PREFIX, LayerKind, Model, ModelError, UNFOLDED_FROM};
+use lockstep::synth::{PRESETS, SynthError, TYPES, preset, slice, unfold, write_mixed, write_model};
 use lockstep::tensor::GgmlType;
 
 const TOKENS: [u32; 3] = [7, 300, 12];

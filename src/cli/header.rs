@@ -4,9 +4,9 @@ use super::conventions::ByHand;
 use crate::dump::Dump;
 use crate::engine::Engine;
 use crate::harness::{self, Check, stale_rollbacks};
+use crate::model::UNFOLDED_FROM;
 use crate::model::{LayerKind, Model};
 use crate::report::{Step, StepToken};
-use crate::synth::UNFOLDED_FROM;
 
 /// The header of one dump's report.
 pub(super) fn header(

@@ -22,8 +22,8 @@ use crate::dump::{Dump, Node};
 use crate::engine::{ActivationMode, DeltaNetRoute, Engine, Numerics, cpu_kernel};
 use crate::gguf::Gguf;
 use crate::model::Model;
+use crate::model::UNFOLDED_FROM;
 use crate::replay::Walk;
-use crate::synth::UNFOLDED_FROM;
 use crate::tensor::GgmlType;
 
 /// Called with tensors compared so far and in all.

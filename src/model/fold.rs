@@ -136,6 +136,9 @@ pub enum FoldError {
     },
 }
 
+/// The metadata key under which an unfolded twin names the SHA-256 of the folded file that it was made from.
+pub const UNFOLDED_FROM: &str = "lockstep.unfolded_from.sha256";
+
 /// How a weight is folded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Role {

@@ -8,7 +8,7 @@ mod tensors;
 mod transform;
 
 pub use error::ModelError;
-pub use fold::{Fold, FoldError, PREFIX as FOLD_PREFIX, Role};
+pub use fold::{Fold, FoldError, PREFIX as FOLD_PREFIX, Role, UNFOLDED_FROM};
 pub use hparams::{Hparams, LayerKind};
 pub(crate) use hparams::{MAX_LAYERS, MAX_SIZE};
 pub use tensors::{TensorShape, expected_tensors};

@@ -31,10 +31,9 @@ fn look(site: &Site<'_>) -> Looked {
                 return Err(Stop::NotApplicable(format!("{} is folded itself", product.weight)));
             }
             let transform = site.transform("attn_qkv")?;
-            site.trial(&QUESTION, product.weight, y, |candidate| match candidate {
-                // The reference ran the unfolded twin, of which these weights are F32: it rounds no activation.
-                "plain" => Ok(Some(site.multiply(product.weight, &x, None)?)),
-                _ => site.multiply_folded(product.weight, &x, &transform),
+            site.trial(&QUESTION, product.weight, y.clone(), |candidate| match candidate {
+                "plain" => site.product_as_run(product.weight, &x, &y, |product| product).map(Some),
+                _ => site.multiply_folded(product.weight, &x, &y, &transform),
             })
         },
     )

@@ -3,10 +3,9 @@
 use std::io;
 use std::path::Path;
 
-use super::unfold::UNFOLDED_FROM;
 use super::{Progress, SynthError, weights};
 use crate::gguf::{GgufWriter, TensorInfo};
-use crate::model::Model;
+use crate::model::{Model, UNFOLDED_FROM};
 use crate::ops::Rows;
 use crate::quant;
 use crate::tensor::GgmlType;

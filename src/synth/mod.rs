@@ -14,7 +14,7 @@ use convert::convert;
 pub use error::SynthError;
 pub use preset::{PRESETS, Preset, preset};
 pub use slice::slice;
-pub use unfold::{UNFOLDED_FROM, unfold};
+pub use unfold::unfold;
 pub use variant::Variant;
 pub use write::{TYPES, is_folded, write_mixed, write_model, write_variant};
 

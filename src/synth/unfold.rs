@@ -11,13 +11,11 @@ use std::path::Path;
 
 use super::{Progress, SynthError};
 use crate::gguf::{GgufWriter, sha256};
-use crate::model::{FOLD_PREFIX, FoldOrder, HeadPermutation, Model, Transform};
+use crate::model::{FOLD_PREFIX, FoldOrder, HeadPermutation, Model, Transform, UNFOLDED_FROM};
 use crate::ops::Rows;
 use crate::quant;
 use crate::tensor::GgmlType;
 
-/// The metadata key under which a twin names the SHA-256 of the file it was made from.
-pub const UNFOLDED_FROM: &str = "lockstep.unfolded_from.sha256";
 /// `LLAMA_FTYPE_ALL_F32`
 const FILE_TYPE_F32: u32 = 0;
 

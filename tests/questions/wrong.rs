@@ -1,6 +1,6 @@
 //! For every question and every candidate: an engine that runs it, on the question's own probe, makes the question name it.
 
-use lockstep::engine::Conventions;
+use lockstep::engine::{ActivationMode, Conventions, CpuKernel};
 use lockstep::question::{Answer, Candidate, Outcome, QUESTIONS, Question, Verdict, question};
 use lockstep::synth::{Variant, preset};
 use lockstep::tensor::GgmlType;
@@ -117,6 +117,33 @@ fn a_wrong_candidate_misleads_no_other_question() {
         })
         .collect();
     assert!(misled.is_empty(), "{misled:#?}");
+}
+
+/// An engine that runs the folded file itself and rounds the transformed activation, as the PrismML fork does.
+const NATIVE: With =
+    With::Numerics(|numerics| numerics.activations = ActivationMode::Rounded(CpuKernel::X86));
+
+#[test]
+fn a_run_of_the_folded_file_itself_may_round_behind_the_transform() {
+    let probed = Probed::write(question("fold_order").unwrap());
+    for answer in probed.answers(QUESTIONS, NATIVE).unwrap() {
+        let name = answer.question.name;
+        for group in &answer.groups {
+            let right = match name {
+                "fold_block" => "128",
+                "activation_rounding" if group.name.ends_with(" pq2_0") => "q8_0",
+                "activation_rounding" if group.name.ends_with(" bf16") => "bf16",
+                _ => answer.question.candidates[0].name,
+            };
+            let right = answer.question.index(right).unwrap();
+            let is_right = match &group.verdict {
+                Verdict::Decided { winner, .. } => winner.contains(&right),
+                Verdict::Tie { among } => among.contains(&right),
+                Verdict::NoneFits { .. } => false,
+            };
+            assert!(is_right, "{name} {}: {:?}", group.name, group.verdict);
+        }
+    }
 }
 
 #[test]

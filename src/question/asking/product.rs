@@ -74,19 +74,6 @@ impl<'a> Site<'a> {
         Ok((self.subject.model.matrix(&name)?, self.subject.model.scale(&name)?))
     }
 
-    /// `W x` with activations rounded as said: `[n_tokens, n_out]`, packed.
-    ///
-    /// # Errors
-    /// If the weight does not fit the tensor.
-    pub(in crate::question) fn multiply(
-        &self,
-        weight: &str,
-        x: &Held,
-        rounding: Option<ActivationRounding>,
-    ) -> Result<Vec<Tracked>, Stop> {
-        multiply(self.matrix(weight)?, x, rounding)
-    }
-
     /// `W x` as the run computed it, and what `then` makes of it: of a folded weight with its transform, else with x rounded in
     /// that one of the possible ways that explains the reference best.
     ///
@@ -115,14 +102,50 @@ impl<'a> Site<'a> {
         then: impl Fn(Vec<Tracked>) -> Vec<Tracked>,
     ) -> Result<Vec<Tracked>, Stop> {
         if let Ok(transform) = self.transform(weight) {
-            let product = multiply_folded((rows, scale), x, &transform)?;
+            let product = self.folded_as_run((rows, scale), x, reference, &transform, then)?;
             let odd = || Stop::NotKnown(format!("how {weight} is folded, whose width no block divides"));
-            return Ok(then(product.ok_or_else(odd)?));
+            return product.ok_or_else(odd);
         }
+        self.nearest(reference, self.ways_of_the_run((rows, scale), x)?.into_iter().map(then))
+    }
+
+    /// `W_file H (s . P(x))` as the run computed it, and what `then` makes of it; none if the transform's block does not divide the width.
+    /// What ran the file itself, and not its twin, may have rounded the transformed activation. The transform is one tree of additions,
+    /// so that every implementation that keeps to it in f32 rounds the same values.
+    ///
+    /// # Errors
+    /// If the weight does not fit the tensor.
+    pub(super) fn folded_as_run(
+        &self,
+        matrix: (Rows<'_>, f32),
+        x: &Held,
+        reference: &Held,
+        transform: &Transform<'_>,
+        then: impl Fn(Vec<Tracked>) -> Vec<Tracked>,
+    ) -> Result<Option<Vec<Tracked>>, Stop> {
+        let Some(whole) = multiply_folded(matrix, x, transform)?.map(&then) else { return Ok(None) };
+        if self.subject.is_of_the_twin() || self.score(reference, &whole)?.fits() {
+            return Ok(Some(whole));
+        }
+        let rounded = self.ways_of_the_run(matrix, &transformed(x, matrix.0.n_in, transform))?;
+        let ways = std::iter::once(whole).chain(rounded.into_iter().map(then));
+        self.nearest(reference, ways).map(Some)
+    }
+
+    /// `W x`, once for each way in which the run may have rounded x.
+    fn ways_of_the_run(&self, matrix: (Rows<'_>, f32), x: &Held) -> Result<Vec<Vec<Tracked>>, Stop> {
         let setting = self.subject.setting();
-        let ways = ways((rows, scale), x, |oracle, node| oracle.roundings(node, &setting))?;
+        ways(matrix, x, |oracle, node| oracle.roundings(node, &setting))
+    }
+
+    /// That of several results which explains the reference best.
+    fn nearest(
+        &self,
+        reference: &Held,
+        ways: impl Iterator<Item = Vec<Tracked>>,
+    ) -> Result<Vec<Tracked>, Stop> {
         let mut best: Option<(f64, Vec<Tracked>)> = None;
-        for way in ways.into_iter().map(then) {
+        for way in ways {
             let share = self.score(reference, &way)?.share;
             if best.as_ref().is_none_or(|(least, _)| share < *least) {
                 best = Some((share, way));
@@ -131,12 +154,7 @@ impl<'a> Site<'a> {
         Ok(best.map(|(_, product)| product).unwrap_or_default())
     }
 
-    /// `W_file H (s . P(x))`: `[n_tokens, n_out]`, packed. None if the transform's block does not divide the width.
-    ///
-    /// llama.cpp computes it as `W x` with a weight that was unfolded and rounded to f32, an engine with the transformed
-    /// activation. By the inequality of Cauchy and Schwarz, `sum |w| |x|` over the blocks, with the lengths of weight and activation
-    /// in each, bounds the terms of both, as the transform keeps lengths; it is what errors are scaled by. The transform goes
-    /// through `log2(block)` additions with terms of at most |x|.
+    /// [`Site::folded_as_run`] of a weight of this layer.
     ///
     /// # Errors
     /// If the weight does not fit the tensor.
@@ -144,9 +162,10 @@ impl<'a> Site<'a> {
         &self,
         weight: &str,
         x: &Held,
+        reference: &Held,
         transform: &Transform<'_>,
     ) -> Result<Option<Vec<Tracked>>, Stop> {
-        multiply_folded(self.matrix(weight)?, x, transform)
+        self.folded_as_run(self.matrix(weight)?, x, reference, transform, |product| product)
     }
 }
 
@@ -164,10 +183,11 @@ impl<'a> Site<'a> {
         self.fold()?;
         self.each_product(is_asked, |product, x, y| {
             let Ok(transform) = self.transform(product.weight) else { return Err(Stop::Elsewhere) };
-            self.trial(question, product.weight, y, |candidate| match change(candidate, transform.clone()) {
-                Some(transform) => self.multiply_folded(product.weight, &x, &transform),
+            let of = |candidate: &str| match change(candidate, transform.clone()) {
+                Some(transform) => self.multiply_folded(product.weight, &x, &y, &transform),
                 None => Ok(None),
-            })
+            };
+            self.trial(question, product.weight, y.clone(), of)
         })
     }
 
@@ -188,7 +208,7 @@ impl<'a> Site<'a> {
     }
 }
 
-/// [`Site::multiply`] with these rows and their factor.
+/// `W x` with activations rounded as said: `[n_tokens, n_out]`, packed.
 pub(super) fn multiply(
     matrix: (Rows<'_>, f32),
     x: &Held,
@@ -217,7 +237,13 @@ fn ways(
     roundings(oracle, &node).into_iter().map(product).collect()
 }
 
-/// [`Site::multiply_folded`] with these rows and their factor.
+/// `W_file H (s . P(x))` without a rounding of the activation: `[n_tokens, n_out]`, packed. None if the transform's block does not divide
+/// the width.
+///
+/// llama.cpp computes it as `W x` with a weight that was unfolded and rounded to f32, an engine with the transformed activation. By
+/// the inequality of Cauchy and Schwarz, `sum |w| |x|` over the blocks, with the lengths of weight and activation in each, bounds the
+/// terms of both, as the transform keeps lengths; it is what errors are scaled by. The transform goes through `log2(block)` additions with
+/// terms of at most |x|.
 pub(super) fn multiply_folded(
     (rows, scale): (Rows<'_>, f32),
     x: &Held,
@@ -230,6 +256,13 @@ pub(super) fn multiply_folded(
     let mut x = x.rows(width)?.mapv(|x| x.value());
     x.outer_iter_mut().for_each(|mut row| transform.apply(row.as_slice_mut().expect("packed")));
     Ok(Some(scaled(folded_product(&rows, &x, block), scale)))
+}
+
+/// The activation behind the transform, in f32 as an engine has it.
+pub(super) fn transformed(x: &Held, width: usize, transform: &Transform<'_>) -> Held {
+    let mut transformed = x.clone();
+    transformed.values.chunks_exact_mut(width).for_each(|row| transform.apply(row));
+    transformed
 }
 
 /// `W x` with the terms and the spread of a folded product.

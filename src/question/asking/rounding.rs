@@ -1,6 +1,6 @@
 //! Products with activations that are rounded in one way or another.
 
-use super::product::{multiply, multiply_folded};
+use super::product::{multiply, multiply_folded, transformed};
 use super::{Held, Site, Stop};
 use crate::ops::exact::{ActivationRounding, CpuKernel, cpu_kernel, round_activation};
 use crate::ops::{Rows, Tracked};
@@ -19,17 +19,18 @@ impl Site<'_> {
         Ok(cpu_kernel(&setting.system_info))
     }
 
-    /// The type in which the reference ran a weight: it runs folded models unfolded, in F32.
+    /// The type in which the reference ran a weight: F32 where it ran the unfolded twin.
     ///
     /// # Errors
     /// If the weight has no decoder.
     pub(in crate::question) fn type_run(&self, weight: &str) -> Result<GgmlType, Stop> {
         let (rows, _) = self.matrix(weight)?;
-        Ok(if self.fold().is_ok() { GgmlType::F32 } else { rows.ty() })
+        Ok(if self.subject.is_of_the_twin() { GgmlType::F32 } else { rows.ty() })
     }
 
-    /// `W x` with x rounded; of a folded weight, x is rounded as the unfolded one meets it, in front of the transform. None if rows are
-    /// not whole blocks of the rounding, or if it differs from another one by sums alone and nothing meets them.
+    /// `W x` with x rounded; of a folded weight, x is rounded where the weight that ran met it: the unfolded one in front of the
+    /// transform, the file's own behind it. None if rows are not whole blocks of the rounding, or if it differs from another one by sums
+    /// alone and nothing meets them.
     ///
     /// # Errors
     /// If the weight does not fit the tensor.
@@ -53,6 +54,9 @@ impl Site<'_> {
         match (self.transform(weight), rounding) {
             (Err(_), rounding) => multiply((rows, scale), x, rounding).map(Some),
             (Ok(transform), None) => multiply_folded((rows, scale), x, &transform),
+            (Ok(transform), rounding) if !self.subject.is_of_the_twin() => {
+                multiply((rows, scale), &transformed(x, rows.n_in, &transform), rounding).map(Some)
+            }
             (Ok(transform), Some(rounding)) => {
                 let tokens = x.values.chunks_exact(rows.n_in);
                 let values = tokens.flat_map(|row| round_activation(rounding, row).values).collect();

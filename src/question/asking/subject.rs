@@ -2,7 +2,7 @@
 
 use super::{AskError, Site, Stop};
 use crate::dump::Dump;
-use crate::model::Model;
+use crate::model::{Model, UNFOLDED_FROM};
 use crate::ops::exact::Setting;
 
 /// A model with a dump of it, or of its unfolded twin.
@@ -87,11 +87,19 @@ impl<'a> Subject<'a> {
         [("keys", &run.type_k), ("values", &run.type_v)]
     }
 
+    /// Whether the dump is of the unfolded twin, which holds every weight in F32: llama.cpp cannot run the folded model itself.
+    pub(super) fn is_of_the_twin(&self) -> bool {
+        self.dump.manifest().model.metadata.contains_key(UNFOLDED_FROM)
+    }
+
     /// How the run was set, as far as it decides what is rounded.
     pub(super) fn setting(&self) -> Setting {
         let manifest = self.dump.manifest();
+        // An engine of another name may follow the rules of ggml-cpu, whatever it calls its own backend.
+        let is_ggml = manifest.producer.name == "llama.cpp";
+        let backend = if is_ggml { manifest.producer.backend.clone() } else { "CPU".to_owned() };
         Setting {
-            backend: manifest.producer.backend.clone(),
+            backend,
             system_info: manifest.producer.system_info.clone(),
             n_threads: manifest.run.n_threads,
             repack: manifest.run.repack,
