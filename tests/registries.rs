@@ -119,6 +119,11 @@ fn uses(source: &str, stem: &str, root: &str) -> bool {
     imports.into_iter().any(|import| offered.iter().any(|name| words(import).contains(name.as_str())))
 }
 
+/// Whether `mod.rs` declares the file for tests alone: it is neither a member nor a helper of one.
+fn is_compiled_for_tests_only(root: &str, stem: &str) -> bool {
+    root.contains(&format!("#[cfg(test)]\nmod {stem};\n"))
+}
+
 /// What is wrong with a folder: `files` are its sources by stem, `mod` included.
 fn problems(registry: &Registry, files: &BTreeMap<String, String>) -> Vec<String> {
     let Registry { folder, table, looks_like_member } = registry;
@@ -146,7 +151,7 @@ fn problems(registry: &Registry, files: &BTreeMap<String, String>) -> Vec<String
             found.push(format!("{folder}/{stem}.rs is in the table and does not do what a member does"));
         } else if !is_member && looks_like_member {
             found.push(format!("{folder}/{stem}.rs is not in the table"));
-        } else if !reached.contains(stem.as_str()) {
+        } else if !reached.contains(stem.as_str()) && !is_compiled_for_tests_only(root, stem) {
             found.push(format!("{folder}/{stem}.rs is neither in the table nor used by a member"));
         }
         if !root.lines().any(|line| line.trim_start_matches("pub ").trim_end() == format!("mod {stem};")) {
