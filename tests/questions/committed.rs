@@ -128,8 +128,8 @@ fn no_true_dump_decides_for_a_wrong_candidate() {
     let mut found = Vec::new();
     let mut wrong = Vec::new();
     for case in cases() {
-        if case.check_made().is_err() {
-            continue; // it is made on demand
+        if case.dumps.iter().any(|dump| !dump.committed) {
+            continue; // it is made on demand, and need not be here
         }
         let Ok(path) = case.build_model(&cache(), &mut |_, _| {}) else { continue }; // it is fetched
         let Ok(model) = Model::open(&path) else { continue }; // another architecture

@@ -1,5 +1,8 @@
 //! For every question and every candidate: an engine that runs it, on the question's own probe, makes the question name it.
 
+use std::collections::BTreeSet;
+use std::sync::Mutex;
+
 use lockstep::engine::{ActivationMode, Conventions, CpuKernel};
 use lockstep::question::{Answer, Candidate, Outcome, QUESTIONS, Question, Verdict, question};
 use lockstep::synth::{Variant, preset};
@@ -91,12 +94,14 @@ fn a_wrong_candidate_misleads_no_other_question() {
     let probed = Probed::write(probe);
     let wrong: Vec<(&str, &str)> =
         Conventions::ALL.iter().flat_map(|(name, all)| all[1..].iter().map(|c| (*name, *c))).collect();
+    let refused = Mutex::new(BTreeSet::new());
     let misled: Vec<String> = wrong
         .par_iter()
         .flat_map(|&(convention, candidate)| {
             let setting: &'static [(&str, &str)] = Box::leak(Box::new([(convention, candidate)]));
             let Ok(answers) = probed.answers(QUESTIONS, With::Conventions(setting)) else {
-                return Vec::new(); // the engine refuses it on this model
+                refused.lock().unwrap().insert((convention, candidate));
+                return Vec::new();
             };
             // `ssm_out_permutation_time` is part of `ssm_out_permutation`.
             let others = answers.iter().filter(|answer| !convention.starts_with(answer.question.name));
@@ -117,6 +122,10 @@ fn a_wrong_candidate_misleads_no_other_question() {
         })
         .collect();
     assert!(misled.is_empty(), "{misled:#?}");
+    // What the engine cannot run on this model, and nothing else, was not asked.
+    let expected =
+        [("attn_gate", "after_output"), ("fold_block", "1024"), ("fold_block", "256"), ("fold_block", "512")];
+    assert_eq!(refused.into_inner().unwrap(), BTreeSet::from(expected));
 }
 
 /// An engine that runs the folded file itself and rounds the transformed activation, as the PrismML fork does.
