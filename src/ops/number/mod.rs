@@ -37,10 +37,10 @@ pub trait Number:
 }
 
 /// A floating-point type that engines compute in.
-#[allow(missing_docs)]
 pub trait Real: Number {
     /// Packed values of this type.
     fn values(packed: &[Self]) -> Values<'_>;
+    /// What it is called in reports: `f32`.
     const NAME: &'static str;
 }
 
