@@ -6,6 +6,7 @@ pub mod cpu;
 mod dialect;
 mod error;
 mod fault;
+pub mod gpu;
 mod memory;
 mod numerics;
 mod snapshot;

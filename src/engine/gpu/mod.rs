@@ -1,0 +1,24 @@
+//! The GPU: one engine for NVIDIA devices and for the emulator that runs the same kernels on the CPU.
+//!
+//! cudarc loads the driver when the first device is opened. The emulator poses as that driver, so everything here but the choice in
+//! [`Driver`] is the same code on both.
+
+mod buffer;
+mod compile;
+mod device;
+mod error;
+pub mod launch;
+mod simt;
+mod sources;
+
+pub use buffer::{Arg, Buffer, Part, PartMut};
+pub use compile::{Compiled, compile};
+pub use device::{Device, DeviceOptions, Driver, Grid, Recording};
+pub use error::GpuError;
+pub use simt::{Flavour, Order};
+pub use sources::kernels;
+
+/// Buffers that exist on the emulated device of this process; none if it runs another.
+pub fn live_buffers() -> Option<usize> {
+    simt::live_buffers()
+}
