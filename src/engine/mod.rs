@@ -1,6 +1,7 @@
 //! Engines: they run a model over ubatches of tokens and hand every named tensor to a [`Tap`].
 
 mod candidates;
+mod cells;
 mod conventions;
 pub mod cpu;
 mod dialect;
@@ -9,6 +10,7 @@ mod fault;
 pub mod gpu;
 mod memory;
 mod numerics;
+mod sequences;
 mod snapshot;
 mod tap;
 

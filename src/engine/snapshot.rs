@@ -4,6 +4,9 @@ use std::collections::BTreeMap;
 
 use ndarray::{Array2, Array3};
 
+use super::EngineError;
+use crate::model::{Hparams, LayerKind};
+
 /// What all sequences of an engine hold. Values are in f64, which holds what an engine of either arithmetic has exactly.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Snapshot {
@@ -37,4 +40,34 @@ pub enum LayerSnapshot {
         /// The recurrent state, v-major: `[n_v, d_v, d_k]`.
         s: Array3<f64>,
     },
+}
+
+impl SequenceSnapshot {
+    /// Whether the layers are those of the model, in kind and shape.
+    pub(super) fn check(&self, h: &Hparams, sequence: i32) -> Result<(), EngineError> {
+        let unlike = |what| Err(EngineError::OtherSnapshot { what });
+        if self.layers.len() != h.layers.len() {
+            return unlike(format!("{} layers, expected {}", self.layers.len(), h.layers.len()));
+        }
+        let kv = vec![self.n_past, h.n_embd_kv()];
+        let conv = vec![h.conv_channels(), h.ssm_d_conv - 1];
+        let s = vec![h.ssm_dt_rank, h.ssm_d_state, h.ssm_d_state];
+        for (il, (kind, layer)) in h.layers.iter().zip(&self.layers).enumerate() {
+            let (got, expected) = match (kind, layer) {
+                (LayerKind::Attention, LayerSnapshot::Attention { k, v }) => {
+                    ([k.shape().to_vec(), v.shape().to_vec()], [kv.clone(), kv.clone()])
+                }
+                (LayerKind::DeltaNet, LayerSnapshot::DeltaNet { conv: own, s: own_s }) => {
+                    ([own.shape().to_vec(), own_s.shape().to_vec()], [conv.clone(), s.clone()])
+                }
+                _ => return unlike(format!("layer {il} of sequence {sequence} is of another kind")),
+            };
+            if got != expected {
+                return unlike(format!(
+                    "layer {il} of sequence {sequence} has {got:?}, expected {expected:?}"
+                ));
+            }
+        }
+        Ok(())
+    }
 }

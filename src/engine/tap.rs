@@ -40,6 +40,11 @@ pub trait Tap {
     fn is_active(&self) -> bool {
         true
     }
+
+    /// Whether this tensor is of interest. An engine may compute what is not in one piece with what comes behind it.
+    fn wants(&self, _id: &TensorId) -> bool {
+        true
+    }
 }
 
 /// A tap that wants nothing.
@@ -53,12 +58,6 @@ impl Tap for NullTap {
     fn is_active(&self) -> bool {
         false
     }
-}
-
-/// What an active tap said to a tensor.
-struct Answer {
-    id: TensorId,
-    replacement: Option<Vec<f32>>,
 }
 
 /// Gives the tensors of one step their identities and passes them to the tap.
@@ -86,16 +85,71 @@ impl<'t> Emitter<'t> {
         layer: Option<usize>,
         mut values: Array<T, D>,
     ) -> Result<Array<T, D>, EngineError> {
-        let Some(Answer { id, replacement }) = self.pass(name, layer, values.view())? else {
-            return Ok(values);
-        };
+        let Some(replacement) = self.pass(name, layer, values.view())? else { return Ok(values) };
         if let Some(replacement) = replacement {
-            check_size(&id, replacement.len(), values.len())?;
             // Iteration order is the logical order, outermost dimension first, as `Values` is packed.
             values.iter_mut().zip(replacement).for_each(|(value, new)| *value = T::from_f32(new));
         }
-        self.last = Some((id, values.len()));
         Ok(values)
+    }
+
+    /// Emits a tensor that lies elsewhere: its shape, outermost dimension first, and packed values. Returns what the tap puts in its
+    /// place.
+    ///
+    /// # Errors
+    /// If the tap fails or its replacement has another size.
+    pub fn offer(
+        &mut self,
+        name: &str,
+        layer: Option<usize>,
+        shape: &[usize],
+        values: Values<'_>,
+    ) -> Result<Option<Vec<f32>>, EngineError> {
+        if !self.tap.is_active() {
+            return Ok(None);
+        }
+        let id = self.next_id(name, layer);
+        *self.seen.entry(id.name.clone()).or_insert(0) += 1;
+        let mut ne = [1; 4];
+        for (extent, &size) in ne.iter_mut().zip(shape.iter().rev()) {
+            *extent = size as u64;
+        }
+        let replacement = self
+            .tap
+            .tensor(&id, ne, values)
+            .map_err(|cause| EngineError::Tap { tensor: id.to_string(), cause })?;
+        if let Some(replacement) = &replacement {
+            check_size(&id, replacement.len(), values.len())?;
+        }
+        self.last = Some((id, values.len()));
+        Ok(replacement)
+    }
+
+    /// Whether the tap wants any of these tensors, which come next, in this order.
+    pub fn wants_any(&self, names: &[&str], layer: Option<usize>) -> bool {
+        let before = |i: usize| names[..i].iter().filter(|&&name| name == names[i]).count() as u32;
+        let wanted = |i: usize| {
+            let id = self.next_id(names[i], layer);
+            self.tap.wants(&TensorId { occurrence: id.occurrence + before(i), ..id })
+        };
+        self.tap.is_active() && (0..names.len()).any(wanted)
+    }
+
+    /// Passes over tensors that are not computed apart.
+    pub fn skip(&mut self, names: &[&str], layer: Option<usize>) {
+        for name in names {
+            *self.seen.entry(self.next_id(name, layer).name).or_insert(0) += 1;
+        }
+        self.last = None;
+    }
+
+    fn next_id(&self, name: &str, layer: Option<usize>) -> TensorId {
+        let name = match layer {
+            Some(il) => format!("{name}-{il}"),
+            None => name.to_owned(),
+        };
+        let occurrence = self.seen.get(&name).copied().unwrap_or(0);
+        TensorId { step: self.step, name, occurrence }
     }
 
     /// What the reference had for the tensor that was emitted last, if that is known; see [`Tap::rounds_like`].
@@ -122,36 +176,25 @@ impl<'t> Emitter<'t> {
         layer: Option<usize>,
         values: ArrayView<'_, T, D>,
     ) -> Result<(), EngineError> {
-        self.pass(name, layer, values).map(drop)
+        let last = self.last.take();
+        let observed = self.pass(name, layer, values).map(drop);
+        self.last = last;
+        observed
     }
 
+    /// None if nothing is gathered, else what the tap put in the tensor's place.
     fn pass<T: Real, D: Dimension>(
         &mut self,
         name: &str,
         layer: Option<usize>,
         values: ArrayView<'_, T, D>,
-    ) -> Result<Option<Answer>, EngineError> {
+    ) -> Result<Option<Option<Vec<f32>>>, EngineError> {
         if !self.tap.is_active() {
             return Ok(None);
         }
-        let name = match layer {
-            Some(il) => format!("{name}-{il}"),
-            None => name.to_owned(),
-        };
-        let count = self.seen.entry(name.clone()).or_insert(0);
-        let id = TensorId { step: self.step, name, occurrence: *count };
-        *count += 1;
-        let mut ne = [1; 4];
-        for (extent, &size) in ne.iter_mut().zip(values.shape().iter().rev()) {
-            *extent = size as u64;
-        }
         let packed = values.as_standard_layout();
         let slice = packed.as_slice().expect("standard layout is packed");
-        let replacement = self
-            .tap
-            .tensor(&id, ne, T::values(slice))
-            .map_err(|cause| EngineError::Tap { tensor: id.to_string(), cause })?;
-        Ok(Some(Answer { id, replacement }))
+        self.offer(name, layer, values.shape(), T::values(slice)).map(Some)
     }
 }
 

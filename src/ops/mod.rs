@@ -26,7 +26,7 @@ pub use gated_delta_net::{
 };
 pub use get_rows::get_rows;
 pub use glu::swiglu;
-pub use mul_mat::{Activations, Change, RoundingRule, Rows, carry, dot, mul_mat};
+pub use mul_mat::{Activations, Change, RoundingRule, Rows, Taken, carry, dot, mul_mat};
 pub use norm::{RmsNormEps, l2_norm, rms_norm, rms_norm_with, scale_rows};
 pub use number::{Number, Real, Tracked};
 pub use rope::{Rope, RopePairing, RopeSections, Turn};

@@ -8,7 +8,7 @@
 
 use std::borrow::Cow;
 
-use ndarray::{Array2, ArrayView2, Axis};
+use ndarray::{Array2, ArrayView2, Axis, CowArray, Ix2};
 use rayon::prelude::*;
 
 use super::Number;
@@ -218,6 +218,53 @@ pub fn carry<T: Number>(x: T, rounded: f32, reference: f32) -> T {
 /// Rows that one task decodes; large enough to hide the cost of a task.
 const ROWS_PER_TASK: usize = 16;
 
+/// An activation as a product takes it: rounded where that was asked for.
+pub struct Taken<'x, T: Number> {
+    /// `[n_tokens, n_in]`, packed.
+    pub x: CowArray<'x, T, Ix2>,
+    /// Per token, if its rounding stores sums.
+    sum_errors: Vec<SumErrors>,
+}
+
+impl<'x, T: Number> Taken<'x, T> {
+    /// Rounds the activations of all tokens as weights of type `ty` ask for.
+    ///
+    /// # Panics
+    /// If a reference to round like has fewer values than `x`.
+    pub fn new(x: ArrayView2<'x, T>, ty: GgmlType, activations: Activations<'_>) -> Taken<'x, T> {
+        let mut x = match x.is_standard_layout() {
+            true => CowArray::from(x),
+            false => CowArray::from(x.as_standard_layout().into_owned()),
+        };
+        let mut sum_errors = Vec::new();
+        if !matches!(activations, Activations::Whole) {
+            for (token, mut row) in x.rows_mut().into_iter().enumerate() {
+                let row = row.as_slice_mut().expect("standard layout");
+                sum_errors.extend(activations.apply(ty, token, row));
+            }
+        }
+        Taken { x, sum_errors }
+    }
+
+    /// Adds to a product `[n_tokens, n_out]` what the sums that are stored beside the rounded activation make of the weights' minima.
+    pub fn correct(&self, weight: &Rows<'_>, y: &mut Array2<T>) {
+        if self.sum_errors.is_empty() {
+            return;
+        }
+        let mut minima = vec![0.0; weight.n_in];
+        for (n, mut column) in y.columns_mut().into_iter().enumerate() {
+            if !weight.minima_of_row(n, &mut minima) {
+                return;
+            }
+            for (y, SumErrors { width, errors }) in column.iter_mut().zip(&self.sum_errors) {
+                for (&minimum, &error) in minima.iter().step_by(*width).zip(errors) {
+                    *y += T::from_f32(minimum) * T::from_f64(error);
+                }
+            }
+        }
+    }
+}
+
 /// Multiplies every token's activation with the matrix: `[n_tokens, n_in]` to `[n_tokens, n_out]`.
 ///
 /// # Panics
@@ -229,33 +276,18 @@ pub fn mul_mat<T: Number>(
 ) -> Array2<T> {
     let (n_tokens, n_in) = x.dim();
     assert_eq!(n_in, weight.n_in, "activation width");
-    let mut x = x.as_standard_layout();
-    let mut sum_errors: Vec<SumErrors> = Vec::new(); // per token, if its rounding stores sums
-    if !matches!(activations, Activations::Whole) {
-        for (token, mut row) in x.rows_mut().into_iter().enumerate() {
-            let row = row.as_slice_mut().expect("standard layout");
-            sum_errors.extend(activations.apply(weight.ty(), token, row));
-        }
-    }
+    let taken = Taken::new(x, weight.ty(), activations);
     let tokens: Vec<&[T]> =
-        x.rows().into_iter().map(|row| row.to_slice().expect("standard layout")).collect();
+        taken.x.rows().into_iter().map(|row| row.to_slice().expect("standard layout")).collect();
     let mut transposed = vec![T::ZERO; weight.n_out * n_tokens]; // [n_out, n_tokens]
     transposed.par_chunks_mut(ROWS_PER_TASK * n_tokens.max(1)).enumerate().for_each(|(task, rows)| {
         let mut decoded = vec![0.0; n_in];
         let mut scratch = Vec::new();
-        let mut minima = vec![0.0; if sum_errors.is_empty() { 0 } else { n_in }];
         for (i, out) in rows.chunks_mut(n_tokens.max(1)).enumerate() {
             weight.decode_row(task * ROWS_PER_TASK + i, &mut decoded);
             let row = T::cast_row(&decoded, &mut scratch);
             for (y, x) in out.iter_mut().zip(&tokens) {
                 *y = dot(row, x);
-            }
-            if !sum_errors.is_empty() && weight.minima_of_row(task * ROWS_PER_TASK + i, &mut minima) {
-                for (y, SumErrors { width, errors }) in out.iter_mut().zip(&sum_errors) {
-                    for (&minimum, &error) in minima.iter().step_by(*width).zip(errors) {
-                        *y += T::from_f32(minimum) * T::from_f64(error);
-                    }
-                }
             }
         }
     });
@@ -265,6 +297,7 @@ pub fn mul_mat<T: Number>(
             *value = transposed[n * n_tokens + t];
         }
     }
+    taken.correct(weight, &mut y);
     y
 }
 

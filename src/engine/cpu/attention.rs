@@ -15,8 +15,9 @@ use ndarray::{Array2, Array3, Array4, Axis, s};
 use rayon::prelude::*;
 
 use super::Context;
-use super::state::{KvCache, Placement};
+use super::state::KvCache;
 use crate::engine::numerics::round_to;
+use crate::engine::sequences::Placement;
 use crate::engine::{
     AttnGate, Conventions, EngineError, HeadMap, HeadScale, Numerics, QGateSplit, QkNorm, RopeBase, RopeDims,
     StateFault,

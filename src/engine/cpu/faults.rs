@@ -10,12 +10,12 @@ impl<T: Real> State<T> {
     /// Gives the first token of each sequence that goes on the cell of its last token, which is still needed.
     pub(super) fn reuse_last_cells(&self, ubatch: &Ubatch, found: &mut [(i32, Vec<usize>)]) {
         for (stream, at) in found {
-            let Some(cells) = self.cells.get(stream) else { continue };
-            let own = ubatch.sequences.iter().filter(|&&sequence| self.stream_of(sequence) == *stream);
+            let own =
+                ubatch.sequences.iter().filter(|&&sequence| self.sequences.stream_of(sequence) == *stream);
             let mut before = None;
             for (&sequence, at) in own.zip(at) {
                 if before != Some(sequence)
-                    && let Some(&last) = cells.of(sequence).last()
+                    && let Some(&last) = self.sequences.cells_of(sequence).unwrap_or_default().last()
                 {
                     *at = last;
                 }

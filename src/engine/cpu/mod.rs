@@ -5,7 +5,6 @@
 //! occurrence it has in llama.cpp's graph (models/qwen35.cpp, delta-net-base.cpp).
 
 mod attention;
-mod cells;
 mod delta_net;
 mod faults;
 mod feed_forward;
@@ -103,41 +102,6 @@ impl<'m, T: Real> CpuEngine<'m, T> {
         self.fault = fault;
         self
     }
-
-    fn check(&self, ubatch: &Ubatch) -> Result<Vec<(i32, Vec<usize>)>, EngineError> {
-        if self.unfinished {
-            return Err(EngineError::Unfinished { step: self.steps });
-        }
-        let Ubatch { tokens, positions, sequences, outputs } = ubatch;
-        let n = tokens.len();
-        if n == 0 || [positions.len(), sequences.len(), outputs.len()] != [n; 3] {
-            return Err(EngineError::UbatchSize {
-                tokens: n,
-                positions: positions.len(),
-                sequences: sequences.len(),
-                outputs: outputs.len(),
-            });
-        }
-        let runs: Vec<&[i32]> = sequences.chunk_by(|a, b| a == b).collect();
-        let mut distinct: Vec<i32> = runs.iter().map(|run| run[0]).collect();
-        distinct.sort_unstable();
-        distinct.dedup();
-        if distinct.len() != runs.len() || runs.iter().any(|run| run.len() != runs[0].len()) {
-            return Err(EngineError::Sequences { got: sequences.clone() });
-        }
-        let n_vocab = self.model.hparams().n_vocab;
-        for (i, &token) in tokens.iter().enumerate() {
-            let (position, sequence) = (positions[i], sequences[i]);
-            if token as usize >= n_vocab {
-                return Err(EngineError::Token { token, position, n_vocab });
-            }
-            let n_past = self.state.n_past(sequence) + i % runs[0].len();
-            if position != n_past as i64 {
-                return Err(EngineError::Position { sequence, got: position, n_past });
-            }
-        }
-        self.state.find(ubatch)
-    }
 }
 
 impl<T: Real> Engine for CpuEngine<'_, T> {
@@ -154,12 +118,16 @@ impl<T: Real> Engine for CpuEngine<'_, T> {
     }
 
     fn step(&mut self, ubatch: &Ubatch, tap: &mut dyn Tap) -> Result<Array2<f32>, EngineError> {
-        let mut found = self.check(ubatch)?;
+        if self.unfinished {
+            return Err(EngineError::Unfinished { step: self.steps });
+        }
+        let mut found = self.state.sequences.check(ubatch, self.model.hparams().n_vocab)?;
         self.unfinished = true;
         if self.fault == Some(StateFault::KvSlotReused) {
             self.state.reuse_last_cells(ubatch, &mut found);
         }
-        let placement = self.state.place(ubatch, found, self.model.hparams());
+        let placement = self.state.sequences.place(ubatch, found);
+        self.state.reserve(&placement, self.model.hparams());
         let mut context = Context {
             model: self.model,
             conventions: &self.conventions,
@@ -203,7 +171,7 @@ impl<T: Real> Engine for CpuEngine<'_, T> {
         if self.fault == Some(StateFault::StateBf16) {
             self.state.round_to_bf16(&placement.sequences);
         }
-        self.state.advance(&ubatch.sequences);
+        self.state.sequences.advance(&ubatch.sequences);
         self.steps += 1;
         self.unfinished = false;
         Ok(logits.mapv(|x| x.to_f64() as f32))

@@ -4,24 +4,24 @@ use ndarray::{Array, Array2, Axis, Dimension};
 
 use super::state::{DeltaNetState, History, LayerState, State};
 use crate::engine::{EngineError, LayerSnapshot, Memory, SequenceSnapshot, Snapshot, Ubatch};
-use crate::model::{Hparams, LayerKind};
+use crate::model::Hparams;
 use crate::ops::Real;
 
 impl<T: Real> State<T> {
     /// What all sequences hold. Earlier states, which a sequence could be taken back to, are not part of it.
     pub(super) fn snapshot(&self) -> Snapshot {
-        let of = |(&sequence, &n_past): (&i32, &usize)| {
+        let of = |(sequence, n_past)| {
             let layers = self.layers.iter().map(|layer| self.layer_snapshot(layer, sequence)).collect();
             (sequence, SequenceSnapshot { n_past, layers })
         };
-        Snapshot { sequences: self.n_past.iter().map(of).collect() }
+        Snapshot { sequences: self.sequences.all().map(of).collect() }
     }
 
     fn layer_snapshot(&self, layer: &LayerState<T>, sequence: i32) -> LayerSnapshot {
-        let stream = self.stream_of(sequence);
+        let stream = self.sequences.stream_of(sequence);
         match layer {
             LayerState::Attention(caches) => {
-                let cells = self.cells.get(&stream).map(|cells| cells.of(sequence)).unwrap_or_default();
+                let cells = self.sequences.cells_of(sequence).unwrap_or_default();
                 let rows = |rows: &Array2<T>| wide(&rows.select(Axis(0), &cells));
                 match caches.get(&stream) {
                     Some(cache) => LayerSnapshot::Attention { k: rows(&cache.k), v: rows(&cache.v) },
@@ -51,16 +51,17 @@ impl<T: Real> State<T> {
         let mut state = State::new(hparams, memory, n_ctx);
         for (&sequence, of_sequence) in &snapshot.sequences {
             let n = of_sequence.n_past;
-            check(of_sequence, hparams, sequence)?;
+            of_sequence.check(hparams, sequence)?;
             let tokens = Ubatch {
                 tokens: vec![0; n],
                 positions: (0..n as i64).collect(),
                 sequences: vec![sequence; n],
                 outputs: vec![false; n],
             };
-            let found = state.find(&tokens)?;
-            let placement = state.place(&tokens, found, hparams);
-            state.n_past.insert(sequence, n);
+            let found = state.sequences.find(&tokens)?;
+            let placement = state.sequences.place(&tokens, found);
+            state.reserve(&placement, hparams);
+            state.sequences.holds(sequence, n);
             let cells = placement.streams.iter().map(|placed| (placed.stream, &placed.cells));
             for (stream, cells) in cells {
                 for (layer, of_layer) in state.layers.iter_mut().zip(&of_sequence.layers) {
@@ -85,32 +86,6 @@ impl<T: Real> State<T> {
         }
         Ok(state)
     }
-}
-
-/// Whether the layers are those of the model, in kind and shape.
-fn check(snapshot: &SequenceSnapshot, h: &Hparams, sequence: i32) -> Result<(), EngineError> {
-    let unlike = |what| Err(EngineError::OtherSnapshot { what });
-    if snapshot.layers.len() != h.layers.len() {
-        return unlike(format!("{} layers, expected {}", snapshot.layers.len(), h.layers.len()));
-    }
-    let kv = vec![snapshot.n_past, h.n_embd_kv()];
-    let conv = vec![h.conv_channels(), h.ssm_d_conv - 1];
-    let s = vec![h.ssm_dt_rank, h.ssm_d_state, h.ssm_d_state];
-    for (il, (kind, layer)) in h.layers.iter().zip(&snapshot.layers).enumerate() {
-        let (got, expected) = match (kind, layer) {
-            (LayerKind::Attention, LayerSnapshot::Attention { k, v }) => {
-                ([k.shape().to_vec(), v.shape().to_vec()], [kv.clone(), kv.clone()])
-            }
-            (LayerKind::DeltaNet, LayerSnapshot::DeltaNet { conv: own, s: own_s }) => {
-                ([own.shape().to_vec(), own_s.shape().to_vec()], [conv.clone(), s.clone()])
-            }
-            _ => return unlike(format!("layer {il} of sequence {sequence} is of another kind")),
-        };
-        if got != expected {
-            return unlike(format!("layer {il} of sequence {sequence} has {got:?}, expected {expected:?}"));
-        }
-    }
-    Ok(())
 }
 
 fn wide<T: Real, D: Dimension>(values: &Array<T, D>) -> Array<f64, D> {

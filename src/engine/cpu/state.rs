@@ -4,20 +4,14 @@ use std::collections::{BTreeMap, VecDeque};
 
 use ndarray::{Array, Array2, Array3, Axis, RemoveAxis, s};
 
-use super::cells::Cells;
-use crate::engine::{EngineError, Memory, StateChange, Ubatch};
+use crate::engine::sequences::{Placement, Sequences};
+use crate::engine::{EngineError, Memory, StateChange};
 use crate::model::{Hparams, LayerKind};
 use crate::ops::Real;
 
 /// The state of all sequences.
 pub(super) struct State<T> {
-    pub(super) memory: Memory,
-    /// Cells of each stream.
-    n_ctx: usize,
-    /// Tokens run so far, by sequence.
-    pub(super) n_past: BTreeMap<i32, usize>,
-    /// By stream; the same in all layers.
-    pub(super) cells: BTreeMap<i32, Cells>,
+    pub(super) sequences: Sequences,
     pub(super) layers: Vec<LayerState<T>>,
 }
 
@@ -49,24 +43,6 @@ pub(super) struct History<A> {
     pub(super) now: A,
     /// Newest first.
     pub(super) earlier: VecDeque<A>,
-}
-
-/// Where the tokens of a ubatch go in the caches, and what they read.
-pub(super) struct Placement {
-    /// The streams in the order of the ubatch, each with as many tokens.
-    pub(super) streams: Vec<StreamPlacement>,
-    /// Cells that attention reads.
-    pub(super) n_kv: usize,
-    /// The sequences in the order of the ubatch, each with as many tokens.
-    pub(super) sequences: Vec<i32>,
-}
-
-pub(super) struct StreamPlacement {
-    pub(super) stream: i32,
-    /// The cell of each token.
-    pub(super) cells: Vec<usize>,
-    /// The cells that each token reads, ascending.
-    pub(super) seen: Vec<Vec<usize>>,
 }
 
 impl<A> History<A> {
@@ -117,73 +93,17 @@ impl<T: Real> State<T> {
             LayerKind::DeltaNet => LayerState::DeltaNet(BTreeMap::new()),
         };
         let layers = hparams.layers.iter().map(layer).collect();
-        State { memory, n_ctx, n_past: BTreeMap::new(), cells: BTreeMap::new(), layers }
+        State { sequences: Sequences::new(memory, n_ctx), layers }
     }
 
-    pub(super) fn n_past(&self, sequence: i32) -> usize {
-        self.n_past.get(&sequence).copied().unwrap_or(0)
-    }
-
-    pub(super) fn stream_of(&self, sequence: i32) -> i32 {
-        if self.memory.kv_unified { 0 } else { sequence }
-    }
-
-    /// Free cells for the tokens of a ubatch, by stream, in the order of the ubatch. Changes nothing.
-    ///
-    /// # Errors
-    /// If a stream has too few.
-    pub(super) fn find(&self, ubatch: &Ubatch) -> Result<Vec<(i32, Vec<usize>)>, EngineError> {
-        let mut n_tokens: Vec<(i32, usize)> = Vec::new();
-        for &sequence in &ubatch.sequences {
-            let stream = self.stream_of(sequence);
-            match n_tokens.iter_mut().find(|(known, _)| *known == stream) {
-                Some((_, n)) => *n += 1,
-                None => n_tokens.push((stream, 1)),
-            }
-        }
-        let find = |(stream, n): (i32, usize)| {
-            let fresh = Cells::new(self.n_ctx);
-            let cells = self.cells.get(&stream).unwrap_or(&fresh);
-            let full = || EngineError::ContextFull { needed: cells.used() + n, n_ctx: self.n_ctx };
-            Ok((stream, cells.find(n).ok_or_else(full)?))
-        };
-        n_tokens.into_iter().map(find).collect()
-    }
-
-    /// Gives the tokens of a ubatch the cells that [`State::find`] found.
-    pub(super) fn place(
-        &mut self,
-        ubatch: &Ubatch,
-        found: Vec<(i32, Vec<usize>)>,
-        hparams: &Hparams,
-    ) -> Placement {
-        let tokens: Vec<(i32, i64)> =
-            ubatch.sequences.iter().copied().zip(ubatch.positions.iter().copied()).collect();
-        let (mut streams, mut n_kv, mut first) = (Vec::new(), 0, 0);
-        for (stream, at) in found {
-            let own = &tokens[first..first + at.len()];
-            first += at.len();
-            let cells = self.cells.entry(stream).or_insert_with(|| Cells::new(self.n_ctx));
-            cells.put(&at, own.iter().copied());
-            n_kv = n_kv.max(cells.n_kv());
-            let seen = own.iter().map(|&(sequence, position)| cells.seen_by(sequence, position)).collect();
-            streams.push(StreamPlacement { stream, cells: at, seen });
-        }
+    /// Makes room in the caches of the streams that tokens were placed in.
+    pub(super) fn reserve(&mut self, placement: &Placement, hparams: &Hparams) {
         for layer in &mut self.layers {
             let LayerState::Attention(caches) = layer else { continue };
-            for StreamPlacement { stream, .. } in &streams {
-                caches.entry(*stream).or_insert_with(|| KvCache::empty(hparams)).reserve(n_kv);
+            for placed in &placement.streams {
+                let cache = caches.entry(placed.stream).or_insert_with(|| KvCache::empty(hparams));
+                cache.reserve(placement.n_kv);
             }
-        }
-        let mut sequences = ubatch.sequences.clone();
-        sequences.dedup();
-        Placement { streams, n_kv, sequences }
-    }
-
-    /// The tokens of a ubatch have been run.
-    pub(super) fn advance(&mut self, sequences: &[i32]) {
-        for &sequence in sequences {
-            *self.n_past.entry(sequence).or_default() += 1;
         }
     }
 
@@ -192,9 +112,7 @@ impl<T: Real> State<T> {
     pub(super) fn change(&mut self, change: StateChange) -> Result<(), EngineError> {
         match change {
             StateChange::Clear => {
-                let size = self.n_ctx;
-                self.cells.values_mut().for_each(|cells| *cells = Cells::new(size));
-                self.n_past.clear();
+                self.sequences.clear();
                 self.delta_nets().for_each(BTreeMap::clear);
             }
             StateChange::Remove { sequence, from } => self.remove(sequence, from)?,
@@ -212,20 +130,12 @@ impl<T: Real> State<T> {
     }
 
     fn remove(&mut self, sequence: i32, from: i64) -> Result<(), EngineError> {
-        let n_past = self.n_past(sequence);
-        let n_left = usize::try_from(from).unwrap_or(0).min(n_past);
-        let n = n_past - n_left;
         let kept = |states: &BTreeMap<i32, DeltaNetState<T>>| {
             states.get(&sequence).map_or(0, |state| state.s.earlier.len())
         };
         let kept = self.delta_nets().map(|states| kept(states)).min();
-        if let Some(kept) = kept.filter(|&kept| n_left > 0 && n > kept) {
-            return Err(EngineError::Rollback { sequence, tokens: n, kept, n_rs_seq: self.memory.n_rs_seq });
-        }
-        let stream = self.stream_of(sequence);
-        if let Some(cells) = self.cells.get_mut(&stream) {
-            cells.remove(sequence, n_left as i64);
-        }
+        let (n_left, n) = self.sequences.taken_back(sequence, from, kept)?;
+        self.sequences.keep_first(sequence, n_left);
         for states in self.delta_nets() {
             if n_left == 0 {
                 states.remove(&sequence);
@@ -234,38 +144,27 @@ impl<T: Real> State<T> {
                 state.s.back(n);
             }
         }
-        match n_left {
-            0 => drop(self.n_past.remove(&sequence)),
-            n_left => drop(self.n_past.insert(sequence, n_left)),
-        }
         Ok(())
     }
 
     fn copy(&mut self, from: i32, to: i32) -> Result<(), EngineError> {
         self.remove(to, 0)?;
-        let (source, target) = (self.stream_of(from), self.stream_of(to));
-        if source == target {
-            self.cells.entry(source).and_modify(|cells| cells.share(from, to));
-        } else if let Some(cells) = self.cells.get(&source) {
-            self.cells.insert(target, cells.copied(from, to));
-        }
+        let streams = self.sequences.copy(from, to);
         for layer in &mut self.layers {
             match layer {
-                LayerState::Attention(caches) if source != target => {
-                    if let Some(cache) = caches.get(&source) {
+                LayerState::Attention(caches) => {
+                    if let Some((source, target)) = streams
+                        && let Some(cache) = caches.get(&source)
+                    {
                         caches.insert(target, cache.clone());
                     }
                 }
-                LayerState::Attention(_) => {}
                 LayerState::DeltaNet(states) => {
                     if let Some(state) = states.get(&from) {
                         states.insert(to, state.clone());
                     }
                 }
             }
-        }
-        if let Some(&n_past) = self.n_past.get(&from) {
-            self.n_past.insert(to, n_past);
         }
         Ok(())
     }
