@@ -7,13 +7,14 @@ use anyhow::{Context, Result, bail};
 use clap::{Args as ClapArgs, ValueEnum};
 
 use super::conventions::ByHand;
+use super::engine::{EngineArgs, Wish};
 use super::header::{header, steps};
 use super::output::{require_folder, write};
 use super::subject::{Subject, SubjectArgs, Which};
 use super::{DIFFERENCE, progress};
 use crate::dump::Dump;
 use crate::engine::{
-    ActivationMode, Conventions, Engine, Memory, Numerics, StateFault, cpu::CpuEngine, cpu_kernel,
+    ActivationMode, Conventions, Memory, Numerics, StateFault, cpu::CpuEngine, cpu_kernel,
 };
 use crate::gguf::{Gguf, sha256};
 use crate::harness::{self, Check, CheckOptions, Floor, Mode, ReferenceModel, StateKind};
@@ -31,17 +32,15 @@ Examples:
   lockstep check --model folded.gguf --twin unfolded.gguf --dump my-dump.npz --mode reseeded
       judges every operator alone, from the reference's own inputs: who departed from exact arithmetic
   lockstep check reference-dumps/mini-bonsai --convention gdn_head_map=blocked
-      runs the engine with a wrong convention on purpose; exits 1 and names the first tensor that is off")]
+      runs the engine with a wrong convention on purpose; exits 1 and names the first tensor that is off
+  lockstep check reference-dumps/mini-bonsai --engine simt
+      the GPU's kernels, executed on the CPU; --engine cuda runs them on an NVIDIA GPU")]
 pub(super) struct Args {
     #[command(flatten)]
     subject: SubjectArgs,
-    /// The engine to check
-    #[arg(long, value_enum, default_value_t = EngineName::Cpu)]
-    engine: EngineName,
-    /// The arithmetic of the cpu engine
-    #[arg(long, value_enum, default_value_t = Arithmetic::F32)]
-    arithmetic: Arithmetic,
-    /// What the cpu engine does with activations in front of its weights: auto = as the reference did: rounded as ggml-cpu
+    #[command(flatten)]
+    engine: EngineArgs,
+    /// What the engine does with activations in front of its weights: auto = as the reference did: rounded as ggml-cpu
     /// does if it ran the same file, whole if it ran the unfolded twin
     #[arg(long, value_enum, default_value_t = ActivationsChoice::Auto)]
     activations: ActivationsChoice,
@@ -79,17 +78,6 @@ pub(super) struct Args {
     /// Write the results as JUnit XML
     #[arg(long, value_name = "F")]
     junit: Option<PathBuf>,
-}
-
-#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
-enum EngineName {
-    Cpu,
-}
-
-#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Arithmetic {
-    F32,
-    F64,
 }
 
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
@@ -176,12 +164,14 @@ pub(super) fn run(args: Args) -> Result<ExitCode> {
             StateName::Kv => StateKind::Kv,
         })
         .collect();
+    let place = args.engine.open()?;
     let mut checked = Vec::new();
     let subjects = args.subject.resolve(Which::Folded)?;
     let skipped = subjects.skipped.clone();
     for Subject { model: model_path, twin, dumps } in subjects {
         let model = Model::open(&model_path)?;
         let model_sha256 = sha256(&model_path)?;
+        let loaded = place.load(&model)?;
         let twin = match twin.or_else(|| args.twin.clone()) {
             Some(path) => Some(Twin { sha256: sha256(&path)?, gguf: Gguf::open(&path)? }),
             None => None,
@@ -199,7 +189,8 @@ pub(super) fn run(args: Args) -> Result<ExitCode> {
                 }
             }
             let conventions = by_hand.following(&harness::rules(&dump))?;
-            let mut engine = build(&args, &model, conventions, numerics, (memory, n_ctx))?;
+            let wish = Wish { conventions, numerics, memory, n_ctx, fault: args.fault };
+            let mut engine = loaded.engine(wish)?;
             let reference = match &twin {
                 Some(twin) => Some(ReferenceModel { gguf: &twin.gguf, sha256: &twin.sha256 }),
                 None if dump.manifest().model.sha256 == model_sha256 => {
@@ -261,26 +252,6 @@ pub(super) fn run(args: Args) -> Result<ExitCode> {
     }
     let pass = !checked.is_empty() && checked.iter().all(|c| c.check.comparison.is_pass());
     Ok(if pass { ExitCode::SUCCESS } else { ExitCode::from(DIFFERENCE) })
-}
-
-fn build<'m>(
-    args: &Args,
-    model: &'m Model,
-    conventions: Conventions,
-    numerics: Numerics,
-    (memory, n_ctx): (Memory, usize),
-) -> Result<Box<dyn Engine + 'm>> {
-    let EngineName::Cpu = args.engine;
-    Ok(match args.arithmetic {
-        Arithmetic::F32 => {
-            let engine = CpuEngine::<f32>::new(model, conventions, n_ctx)?.with_numerics(numerics)?;
-            Box::new(engine.with_memory(memory).with_fault(args.fault))
-        }
-        Arithmetic::F64 => {
-            let engine = CpuEngine::<f64>::new(model, conventions, n_ctx)?.with_numerics(numerics)?;
-            Box::new(engine.with_memory(memory).with_fault(args.fault))
-        }
-    })
 }
 
 fn render(format: &str, reports: &[Report<'_>], options: Options) -> Result<String> {

@@ -2,14 +2,17 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
-use anyhow::Result;
-use clap::{Args as ClapArgs, ValueEnum};
+use anyhow::{Result, bail};
+use clap::Args as ClapArgs;
 
+use super::engine::EngineName;
 use super::output::{require_folder, write};
 use super::{DIFFERENCE, cache, progress};
+use crate::engine::gpu::GpuModel;
 use crate::engine::{DeltaNetRoute, StateFault};
-use crate::harness::{self, Case, CpuSubject, LENGTHS, Subject};
+use crate::harness::{self, Case, CpuSubject, GpuSubject, LENGTHS, Subject};
 use crate::model::Model;
 use crate::report::{invariants_json, invariants_table};
 
@@ -37,7 +40,7 @@ pub(super) struct Args {
     /// Lengths to try
     #[arg(long, value_delimiter = ',', value_name = "NS", default_values_t = LENGTHS, value_parser = length)]
     lengths: Vec<usize>,
-    /// The engine to try
+    /// The engine to try; cuda and simt are held to the invariants beside the cpu engine, and compared with it
     #[arg(long, value_enum, default_value_t = EngineName::Cpu)]
     engine: EngineName,
     /// Make the engine handle its state wrong on purpose (an unknown name lists them all)
@@ -49,11 +52,6 @@ pub(super) struct Args {
     /// Write the results as JSON
     #[arg(long, value_name = "F")]
     json: Option<PathBuf>,
-}
-
-#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
-enum EngineName {
-    Cpu,
 }
 
 fn length(text: &str) -> Result<usize, String> {
@@ -87,13 +85,25 @@ pub(super) fn run(args: Args) -> Result<ExitCode> {
         true => (1..=TOKENS).map(|i| i.wrapping_mul(0x9E37_79B1) % n_vocab).collect(),
         false => args.tokens.clone(),
     };
-    let EngineName::Cpu = args.engine;
     let [fused, unfused] = [DeltaNetRoute::Fused, DeltaNetRoute::Unfused].map(|delta_net| CpuSubject {
         model: &model,
         delta_net,
         fault: args.fault,
     });
-    let subjects: [&dyn Subject; 2] = [&fused, &unfused];
+    let gpu = match (args.engine.device()?, args.fault) {
+        (Some(_), Some(_)) => bail!("--fault is a mistake of the cpu engine"),
+        (Some(device), None) => {
+            let bar = progress::bar("weights to the device");
+            let uploaded = GpuModel::upload(&device, &model, &mut progress::callback(&bar));
+            bar.finish_and_clear();
+            Some(GpuSubject { model: Arc::new(uploaded?) })
+        }
+        (None, _) => None,
+    };
+    let subjects: [&dyn Subject; 2] = match &gpu {
+        None => [&fused, &unfused],
+        Some(gpu) => [&fused, gpu],
+    };
     let bar = progress::bar("invariants");
     let found = harness::invariants(&subjects, &tokens, &args.lengths, &mut progress::callback(&bar));
     bar.finish_and_clear();

@@ -10,6 +10,7 @@ mod cache;
 mod check;
 mod conventions;
 mod diagnose;
+mod engine;
 mod header;
 mod inspect;
 mod invariants;

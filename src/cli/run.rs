@@ -8,10 +8,10 @@ use std::str::FromStr;
 use anyhow::{Context, Result};
 use clap::Args as ClapArgs;
 
-use super::check::Arithmetic;
+use super::engine::{EngineArgs, Wish};
 use super::progress;
 use crate::dump;
-use crate::engine::{Conventions, Engine, Memory, NullTap, StateChange, cpu::CpuEngine};
+use crate::engine::{Memory, NullTap, StateChange};
 use crate::gguf::{Value, sha256};
 use crate::harness::{Cut, Places, Recorder, Schedule, Step};
 use crate::model::Model;
@@ -52,9 +52,8 @@ pub(super) struct Args {
     /// Write every named tensor as a dump
     #[arg(long, value_name = "F")]
     dump: Option<PathBuf>,
-    /// The arithmetic of the engine
-    #[arg(long, value_enum, default_value_t = Arithmetic::F32)]
-    arithmetic: Arithmetic,
+    #[command(flatten)]
+    engine: EngineArgs,
 }
 
 /// Token ids, separated by commas.
@@ -76,7 +75,9 @@ const BEST: usize = 5;
 type Best = Vec<(u32, f32)>;
 
 pub(super) fn run(args: Args) -> Result<ExitCode> {
+    let place = args.engine.open()?;
     let model = Model::open(&args.model)?;
+    let loaded = place.load(&model)?;
     let sequences: Vec<Vec<u32>> = args.tokens.iter().map(|ids| ids.0.clone()).collect();
     let schedule = args.schedule.clone().unwrap_or_else(|| Schedule::whole(&sequences));
     let cut = Cut { n_ubatch: args.ubatch.map(|n| n as usize), kv_unified: args.kv_unified };
@@ -85,11 +86,8 @@ pub(super) fn run(args: Args) -> Result<ExitCode> {
     let memory = Memory { kv_unified: args.kv_unified, n_rs_seq: args.rollback };
     let room = args.generate * if args.kv_unified { places.occupied().count() } else { 1 };
     let n_ctx = places.cells() + room;
-    let conventions = Conventions::default();
-    let mut engine: Box<dyn Engine> = match args.arithmetic {
-        Arithmetic::F32 => Box::new(CpuEngine::<f32>::new(&model, conventions, n_ctx)?.with_memory(memory)),
-        Arithmetic::F64 => Box::new(CpuEngine::<f64>::new(&model, conventions, n_ctx)?.with_memory(memory)),
-    };
+    let wish = Wish { memory, n_ctx, ..Wish::default() };
+    let mut engine = loaded.engine(wish)?;
     let mut recorder = args.dump.as_deref().map(Recorder::create).transpose()?;
     let bar = progress::bar("steps");
     bar.set_length((prompt.len() + args.generate) as u64);

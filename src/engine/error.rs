@@ -15,6 +15,17 @@ pub enum EngineError {
     /// A weight is missing or cannot be decoded.
     #[error(transparent)]
     Model(#[from] ModelError),
+    /// A device failed.
+    #[error(transparent)]
+    Gpu(Box<crate::engine::gpu::GpuError>),
+    /// An engine has no way to do this.
+    #[error("the {engine} engine cannot run this: {what}; run the cpu engine")]
+    NotSupported {
+        /// The engine.
+        engine: String,
+        /// What it cannot do.
+        what: String,
+    },
     /// A token id is not in the vocabulary.
     #[error("token {token} at position {position} is not in the vocabulary of {n_vocab}")]
     Token {

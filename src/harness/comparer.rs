@@ -4,7 +4,7 @@ use super::HarnessError;
 use super::diagnose::FirstDiagnosed;
 use super::floor::{Floor, RunningFloor};
 use super::follow::Follower;
-use super::reference::{in_graph_order, reference_of, scales};
+use super::reference::{in_graph_order, is_wanted, reference_of, scales};
 use crate::compare::{Comparison, Limit, LogitsResult, Shaped, TensorResult, scaled_error};
 use crate::dump::Dump;
 use crate::engine::{Tap, TapError};
@@ -149,5 +149,9 @@ impl Tap for Comparer<'_> {
 
     fn rounds_like(&mut self, id: &TensorId) -> Result<Option<Vec<f32>>, TapError> {
         Ok(reference_of(self.dump, id)?)
+    }
+
+    fn wants(&self, id: &TensorId) -> bool {
+        is_wanted(self.dump, id)
     }
 }

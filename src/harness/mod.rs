@@ -28,7 +28,7 @@ pub use dialect::{Rule, rules};
 pub use error::HarnessError;
 pub use floor::{Floor, widen};
 pub use invariants::{
-    CpuSubject, Departure, INVARIANTS, Invariants, JudgedBy, LENGTHS, NotTried, Outcome, Subject, SumOrder,
+    CpuSubject, GpuSubject, Departure, INVARIANTS, Invariants, JudgedBy, LENGTHS, NotTried, Outcome, Subject, SumOrder,
     invariants,
 };
 pub use kept::StateKind;

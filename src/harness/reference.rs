@@ -13,6 +13,11 @@ pub(super) fn reference_of(dump: &Dump, id: &TensorId) -> Result<Option<Vec<f32>
     }
 }
 
+/// Whether the dump holds values of a tensor, or its graph has no such tensor, which is to be told.
+pub(super) fn is_wanted(dump: &Dump, id: &TensorId) -> bool {
+    dump.find(id).is_none_or(|node| dump.has_values(node))
+}
+
 /// The results in the order of the dump's graph, a missing one for each tensor that is wanted and has none, then what was too
 /// much.
 pub(super) fn in_graph_order(

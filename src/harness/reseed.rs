@@ -11,7 +11,7 @@ use super::floor::RunningFloor;
 use super::folded::allowed_by_fold;
 use super::follow::Follower;
 use super::kept::{is_carried, reads};
-use super::reference::{in_graph_order, reference_of, scales};
+use super::reference::{in_graph_order, is_wanted, reference_of, scales};
 use crate::compare::{
     Comparison, Departs, Leg, Legs, Limit, LogitsResult, Metrics, Shaped, TensorResult, U, Verdict,
     scaled_error,
@@ -294,5 +294,9 @@ impl Tap for Reseeder<'_> {
         // A tensor of another shape is reported, and the engine goes on with its own.
         let reference = reference_of(self.dump, id)?;
         Ok(reference.filter(|reference| reference.len() == values.len()))
+    }
+
+    fn wants(&self, id: &TensorId) -> bool {
+        is_wanted(self.dump, id)
     }
 }

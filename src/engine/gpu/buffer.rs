@@ -226,6 +226,20 @@ impl<T: Pod> Buffer<T> {
     }
 }
 
+impl<T: Pod> Buffer<T> {
+    /// A part to be written and another one, which does not overlap it, to be read.
+    ///
+    /// # Panics
+    /// If they overlap or go beyond the buffer.
+    pub fn two_parts(&mut self, write: Range<usize>, read: Range<usize>) -> (PartMut<'_, T>, Part<'_, T>) {
+        let is_apart = write.end <= read.start || read.end <= write.start;
+        assert!(is_apart, "{write:?} and {read:?} of device memory overlap");
+        let (to, to_len) = within::<T>(self.address, self.len, write);
+        let (from, from_len) = within::<T>(self.address, self.len, read);
+        (PartMut { address: to, len: to_len, of: PhantomData }, Part { address: from, len: from_len, of: PhantomData })
+    }
+}
+
 impl<T: Pod> Drop for Buffer<T> {
     fn drop(&mut self) {
         if self.device.bind().is_ok() {

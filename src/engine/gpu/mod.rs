@@ -4,19 +4,28 @@
 //! [`Driver`] is the same code on both.
 
 mod buffer;
+mod cache;
 mod compile;
 mod device;
+mod engine;
 mod error;
+mod forward;
 pub mod launch;
+mod matrix;
 mod simt;
 mod sources;
+mod state;
+mod weights;
 
 pub use buffer::{Arg, Buffer, Part, PartMut};
 pub use compile::{Compiled, compile};
 pub use device::{Device, DeviceOptions, Driver, Grid, Recording};
+pub use engine::GpuEngine;
 pub use error::GpuError;
+pub use matrix::Matrix;
 pub use simt::{Flavour, Order};
 pub use sources::kernels;
+pub use weights::{GpuModel, UploadProgress};
 
 /// Buffers that exist on the emulated device of this process; none if it runs another.
 pub fn live_buffers() -> Option<usize> {

@@ -14,7 +14,7 @@ mod trace;
 use std::collections::BTreeMap;
 
 pub use plans::INVARIANTS;
-pub use subject::{CpuSubject, Subject, SumOrder};
+pub use subject::{CpuSubject, GpuSubject, Subject, SumOrder};
 
 use self::floor::TokenFloor;
 use self::plans::{Plan, Prompts};

@@ -1,6 +1,9 @@
 //! The engines that are held to the invariants.
 
+use std::sync::Arc;
+
 use crate::engine::cpu::CpuEngine;
+use crate::engine::gpu::{GpuEngine, GpuModel};
 use crate::engine::{Conventions, DeltaNetRoute, Engine, EngineError, Memory, Numerics, StateFault};
 use crate::model::Model;
 
@@ -50,16 +53,16 @@ pub struct CpuSubject<'m> {
     pub fault: Option<StateFault>,
 }
 
-impl CpuSubject<'_> {
+impl<'m> CpuSubject<'m> {
     fn numerics(&self) -> Numerics {
         Numerics { delta_net: self.delta_net, ..Numerics::default() }
     }
 
-    fn narrow(&self, n_ctx: usize) -> Result<CpuEngine<'_, f32>, EngineError> {
+    fn narrow(&self, n_ctx: usize) -> Result<CpuEngine<'m, f32>, EngineError> {
         CpuEngine::new(self.model, Conventions::default(), n_ctx)?.with_numerics(self.numerics())
     }
 
-    fn wide(&self, n_ctx: usize) -> Result<CpuEngine<'_, f64>, EngineError> {
+    fn wide(&self, n_ctx: usize) -> Result<CpuEngine<'m, f64>, EngineError> {
         CpuEngine::new(self.model, Conventions::default(), n_ctx)?.with_numerics(self.numerics())
     }
 }
@@ -94,5 +97,35 @@ impl Subject for CpuSubject<'_> {
             // As llama.cpp, which takes the fused operator wherever n_rs_seq is not 0.
             DeltaNetRoute::Unfused => Err("where earlier states are kept it goes token by token"),
         }
+    }
+}
+
+/// The engine on a device. Few tokens and many go through different kernels.
+pub struct GpuSubject<'m> {
+    /// The model, on the device.
+    pub model: Arc<GpuModel<'m>>,
+}
+
+impl Subject for GpuSubject<'_> {
+    fn name(&self) -> String {
+        self.model.driver().to_string()
+    }
+
+    fn engine(&self, memory: Memory, n_ctx: usize) -> Result<Box<dyn Engine + '_>, EngineError> {
+        let engine = GpuEngine::new(&self.model, Conventions::default(), n_ctx)?;
+        Ok(Box::new(engine.with_memory(memory)?))
+    }
+
+    fn floor_engines(&self, n_ctx: usize) -> Result<[Box<dyn Engine + '_>; 2], EngineError> {
+        let cpu = CpuSubject { model: self.model.model(), delta_net: DeltaNetRoute::Fused, fault: None };
+        Ok([Box::new(cpu.narrow(n_ctx)?), Box::new(cpu.wide(n_ctx)?)])
+    }
+
+    fn sum_order(&self) -> SumOrder {
+        SumOrder::ByUbatch
+    }
+
+    fn can_roll_back(&self) -> Result<(), &'static str> {
+        Ok(())
     }
 }

@@ -123,6 +123,10 @@ impl Tap for TraceRecord {
         }
         Ok(None)
     }
+
+    fn wants(&self, id: &TensorId) -> bool {
+        is_traced(id)
+    }
 }
 
 impl Trace {
@@ -259,6 +263,15 @@ impl Tap for TraceCompare<'_> {
         }
         Ok(None)
     }
+
+    fn wants(&self, id: &TensorId) -> bool {
+        is_traced(id)
+    }
+}
+
+/// Whether rows are taken from a tensor.
+fn is_traced(id: &TensorId) -> bool {
+    id.name.starts_with("l_out-") || id.name == "result_output"
 }
 
 fn row_name(layer: usize) -> String {

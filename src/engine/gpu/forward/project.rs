@@ -1,0 +1,119 @@
+//! Matrix products with the weights of a file, folded or plain, and the embedding lookup.
+
+use std::borrow::Cow;
+
+use ndarray::{Array2, ArrayView2};
+
+use super::{Pass, Tensor, launch};
+use crate::engine::gpu::weights::{Fold, Weight, is_rotated_table};
+use crate::engine::{ActivationMode, EngineError};
+use crate::ops::Taken;
+
+impl Pass<'_, '_, '_> {
+    /// The rows of the embedding table for each token, in the basis of the residual stream: `[n_tokens, n_embd]`.
+    pub(super) fn embed(&mut self, tokens: &[u32]) -> Result<Tensor, EngineError> {
+        let table = &self.weights.token_embd;
+        let (n, width) = (tokens.len(), self.hparams().n_embd);
+        let ids: Vec<i32> = tokens.iter().map(|&token| token as i32).collect();
+        let ids = self.device.upload(&ids)?;
+        let mut rows = self.tensor(&[n, width])?;
+        launch::get_rows(self.device, rows.all_mut(), &table.matrix, ids.all(), n)?;
+        if let Some(fold) = table.fold.filter(|_| is_rotated_table(self.model)) {
+            let mut unfolded = self.tensor(&[n, width])?;
+            let params = self.weights.fold_params(&fold, width);
+            launch::unfold(self.device, unfolded.all_mut(), rows.all(), n, width, &params)?;
+            rows = unfolded;
+        }
+        self.emit("model.input_embed", None, rows)
+    }
+
+    /// What the reference had for the activation that was emitted last, if activations are rounded and that is known.
+    pub(super) fn rounds_like(&mut self) -> Result<Option<Vec<f32>>, EngineError> {
+        match self.numerics.activations {
+            ActivationMode::Whole => Ok(None),
+            ActivationMode::Rounded(_) | ActivationMode::Always(_) => self.emitter.rounds_like(),
+        }
+    }
+
+    /// `x` `[n_tokens, n_in]` times each weight, `[n_tokens, n_out]`; a transform that they share is applied once. `like` is what
+    /// the reference had for `x`, if that is known and x is rounded; of what a transform makes of x the reference has nothing.
+    pub(super) fn mul_mats<const N: usize>(
+        &self,
+        weights: [&Weight; N],
+        x: &Tensor,
+        like: Option<&[f32]>,
+    ) -> Result<[Tensor; N], EngineError> {
+        let mut last: Option<(Fold, Tensor)> = None;
+        let mut products = Vec::with_capacity(N);
+        for weight in weights {
+            let n_in = weight.matrix.n_in();
+            // As an output head a rotated table is not folded (`Role::Inverse` is for lookups alone).
+            let fold = weight.fold.filter(|_| weight.name != "token_embd.weight");
+            let (input, like) = match fold {
+                None => (x, like),
+                Some(fold) => {
+                    if last.as_ref().is_none_or(|(applied, _)| *applied != fold) {
+                        last = Some((fold, self.folded(&fold, x, n_in)?));
+                    }
+                    (last.as_ref().map_or(x, |(_, folded)| folded), None)
+                }
+            };
+            products.push(match self.numerics.activations {
+                ActivationMode::Whole => self.product(weight, input)?,
+                mode => self.rounded_product(weight, input, mode, like)?,
+            });
+        }
+        Ok(products.try_into().unwrap_or_else(|_| unreachable!("one product per weight")))
+    }
+
+    /// `x` times one weight.
+    pub(super) fn mul_mat(
+        &self,
+        weight: &Weight,
+        x: &Tensor,
+        like: Option<&[f32]>,
+    ) -> Result<Tensor, EngineError> {
+        let [y] = self.mul_mats([weight], x, like)?;
+        Ok(y)
+    }
+
+    fn folded(&self, fold: &Fold, x: &Tensor, width: usize) -> Result<Tensor, EngineError> {
+        let mut folded = self.tensor(&x.shape)?;
+        let params = self.weights.fold_params(fold, width);
+        launch::fold(self.device, folded.all_mut(), x.all(), x.len() / width, width, &params)?;
+        Ok(folded)
+    }
+
+    fn product(&self, weight: &Weight, x: &Tensor) -> Result<Tensor, EngineError> {
+        let n_tokens = x.len() / weight.matrix.n_in();
+        let mut y = self.tensor(&[n_tokens, weight.matrix.n_out()])?;
+        launch::mul_mat(self.device, y.all_mut(), &weight.matrix, x.all(), n_tokens, None)?;
+        Ok(y)
+    }
+
+    /// The same with the activation rounded on the host, as the cpu engine does it: what ggml-cpu rounds is a matter of comparison, not
+    /// of speed.
+    fn rounded_product(
+        &self,
+        weight: &Weight,
+        x: &Tensor,
+        mode: ActivationMode,
+        like: Option<&[f32]>,
+    ) -> Result<Tensor, EngineError> {
+        let n_in = weight.matrix.n_in();
+        let values = self.device.read(x.all())?;
+        let view = ArrayView2::from_shape((values.len() / n_in, n_in), &values).expect("packed");
+        let rows = self.model.matrix(&weight.name)?;
+        let taken = Taken::new(view, rows.ty(), mode.of(like));
+        let mut input = self.tensor(&x.shape)?;
+        self.device.write(&mut input.all_mut(), taken.x.as_slice().expect("packed"))?;
+        let mut y = self.product(weight, &input)?;
+        let before = self.device.read(y.all())?;
+        let shape = (y.shape[0], y.shape[1]);
+        let mut corrected = Array2::from_shape_vec(shape, before).expect("packed");
+        taken.correct(&rows, &mut corrected);
+        let corrected = Cow::from(corrected.into_raw_vec_and_offset().0);
+        self.device.write(&mut y.all_mut(), &corrected)?;
+        Ok(y)
+    }
+}

@@ -1,0 +1,282 @@
+//! What sequences leave behind on the device: keys and values by stream, states of the delta net by slot.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use super::cache::CacheRows;
+use super::{Buffer, Device, GpuError};
+use crate::engine::sequences::Sequences;
+use crate::engine::{EngineError, Memory, StateChange};
+use crate::model::{Hparams, LayerKind};
+use crate::tensor::GgmlType;
+
+/// The state of all sequences.
+pub(super) struct State {
+    pub(super) sequences: Sequences,
+    pub(super) slots: Slots,
+    pub(super) layers: Vec<LayerState>,
+    sizes: Sizes,
+}
+
+pub(super) enum LayerState {
+    /// By stream.
+    Attention(BTreeMap<i32, KvCache>),
+    DeltaNet(DeltaNetStates),
+}
+
+/// Keys and values, a row of `n_embd_kv` for each cell.
+pub(super) struct KvCache {
+    pub(super) k: CacheRows,
+    pub(super) v: CacheRows,
+}
+
+/// States of all slots of a layer.
+pub(super) struct DeltaNetStates {
+    /// `[slots, channels, d_conv - 1]`
+    pub(super) conv: Buffer<f32>,
+    /// `[slots, n_v, d_v, d_k]`
+    pub(super) s: Buffer<f32>,
+}
+
+/// Which slot holds which state; the same in all layers.
+#[derive(Default)]
+pub(super) struct Slots {
+    /// By sequence: the state now, then earlier ones, newest first.
+    of: BTreeMap<i32, VecDeque<usize>>,
+    free: Vec<usize>,
+    /// Slots that are free once the step that runs has ended: its layers still read what is in them.
+    gone: Vec<usize>,
+    /// Slots that there are.
+    n: usize,
+}
+
+/// Sizes of what is kept, in elements.
+#[derive(Clone, Copy)]
+pub(super) struct Sizes {
+    /// Of a convolution's columns.
+    pub(super) conv: usize,
+    /// Of a recurrent state.
+    pub(super) s: usize,
+    /// Of a row of keys, and of values.
+    pub(super) kv_row: usize,
+    n_ctx: usize,
+    /// What keys and values are kept in.
+    types: (GgmlType, GgmlType),
+}
+
+impl Sizes {
+    fn new(h: &Hparams, types: (GgmlType, GgmlType), n_ctx: usize) -> Sizes {
+        Sizes {
+            conv: h.conv_channels() * (h.ssm_d_conv - 1),
+            s: h.ssm_dt_rank * h.ssm_d_state * h.ssm_d_state,
+            kv_row: h.n_embd_kv(),
+            n_ctx,
+            types,
+        }
+    }
+}
+
+impl State {
+    pub(super) fn new(
+        device: &Device,
+        h: &Hparams,
+        types: (GgmlType, GgmlType),
+        memory: Memory,
+        n_ctx: usize,
+    ) -> Result<State, GpuError> {
+        let sizes = Sizes::new(h, types, n_ctx);
+        let layer = |kind: &LayerKind| {
+            Ok(match kind {
+                LayerKind::Attention => LayerState::Attention(BTreeMap::new()),
+                LayerKind::DeltaNet => {
+                    LayerState::DeltaNet(DeltaNetStates { conv: device.alloc(0)?, s: device.alloc(0)? })
+                }
+            })
+        };
+        let layers = h.layers.iter().map(layer).collect::<Result<_, GpuError>>()?;
+        Ok(State { sequences: Sequences::new(memory, n_ctx), slots: Slots::default(), layers, sizes })
+    }
+
+    pub(super) fn sizes(&self) -> Sizes {
+        self.sizes
+    }
+
+    /// Makes caches for streams that have none.
+    pub(super) fn reserve_streams(
+        &mut self,
+        device: &Device,
+        streams: impl Iterator<Item = i32> + Clone,
+    ) -> Result<(), GpuError> {
+        let Sizes { kv_row, n_ctx, types: (type_k, type_v), .. } = self.sizes;
+        for layer in &mut self.layers {
+            let LayerState::Attention(caches) = layer else { continue };
+            for stream in streams.clone() {
+                if let std::collections::btree_map::Entry::Vacant(entry) = caches.entry(stream) {
+                    let k = CacheRows::zeros(device, type_k, n_ctx * kv_row)?;
+                    entry.insert(KvCache { k, v: CacheRows::zeros(device, type_v, n_ctx * kv_row)? });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A free slot, in which nothing is to be relied on.
+    fn take_slot(&mut self, device: &Device) -> Result<usize, GpuError> {
+        if self.slots.free.is_empty() {
+            self.grow(device)?;
+        }
+        Ok(self.slots.free.pop().expect("there are free ones now"))
+    }
+
+    /// Doubles the number of slots.
+    fn grow(&mut self, device: &Device) -> Result<(), GpuError> {
+        let old = self.slots.n;
+        let new = (2 * old).max(1);
+        let sizes = self.sizes;
+        for states in self.delta_nets() {
+            for (buffer, size) in [(&mut states.conv, sizes.conv), (&mut states.s, sizes.s)] {
+                let mut grown = device.alloc(new * size)?;
+                device.copy(&mut grown.part_mut(0..old * size), buffer.part(0..old * size))?;
+                *buffer = grown;
+            }
+        }
+        self.slots.free.extend((old..new).rev());
+        self.slots.n = new;
+        Ok(())
+    }
+
+    pub(super) fn delta_nets(&mut self) -> impl Iterator<Item = &mut DeltaNetStates> {
+        self.layers.iter_mut().filter_map(|layer| match layer {
+            LayerState::DeltaNet(states) => Some(states),
+            LayerState::Attention(_) => None,
+        })
+    }
+
+    /// The slot of a sequence's state now; a sequence that has none gets one that is zero.
+    pub(super) fn slot(&mut self, device: &Device, sequence: i32) -> Result<usize, GpuError> {
+        if let Some(&slot) = self.slots.of.get(&sequence).and_then(VecDeque::front) {
+            return Ok(slot);
+        }
+        let slot = self.take_slot(device)?;
+        let Sizes { conv, s, .. } = self.sizes;
+        for states in self.delta_nets() {
+            device.clear(&mut states.conv.part_mut(slot * conv..(slot + 1) * conv))?;
+            device.clear(&mut states.s.part_mut(slot * s..(slot + 1) * s))?;
+        }
+        self.slots.of.insert(sequence, VecDeque::from([slot]));
+        Ok(slot)
+    }
+
+    /// Fresh slots for the states behind `n` more tokens of a sequence, oldest first; the newest is its state from now on, those
+    /// before it are kept as earlier ones, `n_rs_seq` at most.
+    pub(super) fn push_slots(&mut self, device: &Device, sequence: i32, n: usize) -> Result<Vec<usize>, GpuError> {
+        let fresh = (0..n).map(|_| self.take_slot(device)).collect::<Result<Vec<_>, _>>()?;
+        let n_rs_seq = self.sequences.memory.n_rs_seq;
+        let of = self.slots.of.entry(sequence).or_default();
+        fresh.iter().for_each(|&slot| of.push_front(slot));
+        let gone: Vec<usize> = of.drain((n_rs_seq + 1).min(of.len())..).collect();
+        self.slots.gone.extend(gone);
+        Ok(fresh)
+    }
+
+    /// The tokens of a ubatch have been run.
+    pub(super) fn advance(&mut self, sequences: &[i32]) {
+        self.sequences.advance(sequences);
+        self.slots.free.append(&mut self.slots.gone);
+    }
+
+    /// # Errors
+    /// If a recurrent state cannot be taken back as far as that, or the driver fails.
+    pub(super) fn change(&mut self, device: &Device, change: StateChange) -> Result<(), EngineError> {
+        match change {
+            StateChange::Clear => self.forget_all(),
+            StateChange::Remove { sequence, from } => self.remove(sequence, from)?,
+            StateChange::Copy { from, to } if from != to => self.copy(device, from, to)?,
+            StateChange::Copy { .. } => {}
+        }
+        Ok(())
+    }
+
+    /// Forgets all sequences. What lies in cells and slots stays there until it is written over, as in llama.cpp.
+    pub(super) fn forget_all(&mut self) {
+        self.sequences.clear();
+        self.slots.of.clear();
+        self.slots.gone.clear();
+        self.slots.free = (0..self.slots.n).rev().collect();
+    }
+
+    fn remove(&mut self, sequence: i32, from: i64) -> Result<(), EngineError> {
+        let has_states = self.delta_nets().next().is_some();
+        let kept = has_states.then(|| self.slots.of.get(&sequence).map_or(0, |slots| slots.len() - 1));
+        let (n_left, n) = self.sequences.taken_back(sequence, from, kept)?;
+        self.sequences.keep_first(sequence, n_left);
+        match n_left {
+            0 => self.slots.forget(sequence),
+            _ => self.slots.back(sequence, n),
+        }
+        Ok(())
+    }
+
+    fn copy(&mut self, device: &Device, from: i32, to: i32) -> Result<(), EngineError> {
+        self.remove(to, 0)?;
+        let streams = self.sequences.copy(from, to);
+        let Sizes { conv, s, .. } = self.sizes;
+        if let Some((source, target)) = streams {
+            self.reserve_streams(device, [target].into_iter())?;
+            for layer in &mut self.layers {
+                let LayerState::Attention(caches) = layer else { continue };
+                let Some(mut own) = caches.remove(&target) else { continue };
+                if let Some(other) = caches.get(&source) {
+                    own.k.copy_from(device, &other.k)?;
+                    own.v.copy_from(device, &other.v)?;
+                }
+                caches.insert(target, own);
+            }
+        }
+        let slots: Vec<usize> = self.slots.of.get(&from).into_iter().flatten().copied().collect();
+        let mut copies = VecDeque::new();
+        for slot in slots {
+            let fresh = self.take_slot(device)?;
+            for states in self.delta_nets() {
+                copy_slot(device, &mut states.conv, (fresh, slot), conv)?;
+                copy_slot(device, &mut states.s, (fresh, slot), s)?;
+            }
+            copies.push_back(fresh);
+        }
+        if !copies.is_empty() {
+            self.slots.of.insert(to, copies);
+        }
+        Ok(())
+    }
+
+    /// The slots of a sequence's states.
+    pub(super) fn slots_of(&self, sequence: i32) -> Option<usize> {
+        self.slots.of.get(&sequence).and_then(VecDeque::front).copied()
+    }
+}
+
+/// Copies the state of one slot to another.
+pub(super) fn copy_slot(
+    device: &Device,
+    states: &mut Buffer<f32>,
+    (to, from): (usize, usize),
+    size: usize,
+) -> Result<(), GpuError> {
+    if to == from {
+        return Ok(());
+    }
+    let (mut to, from) = states.two_parts(to * size..(to + 1) * size, from * size..(from + 1) * size);
+    device.copy(&mut to, from)
+}
+
+impl Slots {
+    fn forget(&mut self, sequence: i32) {
+        self.free.extend(self.of.remove(&sequence).unwrap_or_default());
+    }
+
+    /// Goes back by `n` tokens; the caller has seen to it that there are as many states.
+    fn back(&mut self, sequence: i32, n: usize) {
+        if let Some(slots) = self.of.get_mut(&sequence) {
+            self.free.extend(slots.drain(..n.min(slots.len() - 1)));
+        }
+    }
+}
