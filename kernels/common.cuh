@@ -62,3 +62,6 @@ __device__ __forceinline__ float block_sum(float x, float* partial) {
 
 __device__ __forceinline__ float sigmoid(float x) { return 1.0f / (1.0f + expf(-x)); }
 __device__ __forceinline__ float silu(float x) { return x / (1.0f + expf(-x)); }
+
+// What is smaller than every number (NVRTC has no INFINITY without a header).
+#define MINUS_INFINITY __uint_as_float(0xff800000u)

@@ -2,19 +2,41 @@
 //!
 //! Adding a kernel: `kernels/<operator>.cu`, a file here of the same stem, its `mod` line and one line in [`KERNELS`].
 
+mod attention;
 mod binary;
 mod copy;
 mod fold;
+mod gated_delta_net;
 mod glu;
+mod kv_append;
 mod norm;
+mod rope;
+mod ssm_conv;
 mod unary;
 
+pub use attention::{AttnShape, kq, kqv, soft_max};
 pub use binary::{add, add_to, mul, mul_row, scale};
 pub use copy::{copy_rows, gather_rows};
 pub use fold::{FoldHeads, FoldParams, fold, unfold, unfold_in_place};
+pub use gated_delta_net::{DeltaHeads, DeltaShape, gated_delta_net};
 pub use glu::{gated_norm, sigmoid_mul, swiglu};
+pub use kv_append::{Cells, CellsMut, kv_append};
 pub use norm::{Heads, l2_norm, l2_norm_inside, rms_norm, rms_norm_weighted};
+pub use rope::{RopeShape, qk_norm_rope, rope, rope_table};
+pub use ssm_conv::{ConvShape, conv_input, conv_state, ssm_conv, ssm_conv_silu};
 pub use unary::{GateInputs, gates, sigmoid, silu, softplus_bias};
 
 /// The files here, each with the kernel file of its stem; `tests/registries.rs` compares this table with both folders.
-pub const KERNELS: &[&str] = &["binary", "copy", "fold", "glu", "norm", "unary"];
+pub const KERNELS: &[&str] = &[
+    "attention",
+    "binary",
+    "copy",
+    "fold",
+    "gated_delta_net",
+    "glu",
+    "kv_append",
+    "norm",
+    "rope",
+    "ssm_conv",
+    "unary",
+];
