@@ -70,6 +70,14 @@ impl CacheRows {
         }
     }
 
+    /// Makes all rows zero.
+    pub(super) fn clear(&mut self, device: &Device) -> Result<(), GpuError> {
+        match self {
+            CacheRows::F32(rows) => device.clear(&mut rows.all_mut()),
+            CacheRows::F16(rows) | CacheRows::Bf16(rows) => device.clear(&mut rows.all_mut()),
+        }
+    }
+
     /// Takes over all rows of another cache of the same type.
     pub(super) fn copy_from(&mut self, device: &Device, other: &CacheRows) -> Result<(), GpuError> {
         match (self, other) {

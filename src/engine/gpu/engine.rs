@@ -259,7 +259,7 @@ impl Engine for GpuEngine<'_> {
     }
 
     fn reset(&mut self) {
-        self.state.forget_all();
+        self.state.reset();
         self.steps = 0;
         self.unfinished = false;
     }

@@ -4,6 +4,9 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 
+use crate::quant::QuantError;
+use crate::tensor::GgmlType;
+
 /// Why a device could not be opened or used.
 #[derive(Error, Debug)]
 #[non_exhaustive]
@@ -70,6 +73,15 @@ pub enum GpuError {
         /// What was asked for.
         kernel: String,
     },
+    /// No kernel decodes weights of this type.
+    #[error("no kernel decodes weights of type {ty}; types with one: {known}", known = matrix_types())]
+    MatrixType {
+        /// The type.
+        ty: GgmlType,
+    },
+    /// The bytes of a matrix are not as many as its size says.
+    #[error(transparent)]
+    MatrixSize(#[from] QuantError),
     /// Device memory is full.
     #[error("{bytes} bytes of device memory asked for, {free} are free")]
     OutOfMemory {
@@ -114,4 +126,8 @@ pub enum GpuError {
         #[source]
         cause: std::io::Error,
     },
+}
+
+fn matrix_types() -> String {
+    super::MATRIX_TYPES.iter().map(|ty| ty.name()).collect::<Vec<_>>().join(", ")
 }

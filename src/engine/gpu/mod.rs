@@ -22,7 +22,7 @@ pub use compile::{Compiled, compile};
 pub use device::{Device, DeviceOptions, Driver, Grid, Recording};
 pub use engine::GpuEngine;
 pub use error::GpuError;
-pub use matrix::Matrix;
+pub use matrix::{MATRIX_TYPES, Matrix};
 pub use simt::{Flavour, Order};
 pub use sources::kernels;
 pub use weights::{GpuModel, UploadProgress};

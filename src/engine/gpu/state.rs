@@ -15,6 +15,8 @@ pub(super) struct State {
     pub(super) slots: Slots,
     pub(super) layers: Vec<LayerState>,
     sizes: Sizes,
+    /// Cells hold rows of sequences from before the engine was reset.
+    is_used: bool,
 }
 
 pub(super) enum LayerState {
@@ -93,19 +95,29 @@ impl State {
             })
         };
         let layers = h.layers.iter().map(layer).collect::<Result<_, GpuError>>()?;
-        Ok(State { sequences: Sequences::new(memory, n_ctx), slots: Slots::default(), layers, sizes })
+        Ok(State { sequences: Sequences::new(memory, n_ctx), slots: Slots::default(), layers, sizes, is_used: false })
     }
 
     pub(super) fn sizes(&self) -> Sizes {
         self.sizes
     }
 
-    /// Makes caches for streams that have none.
+    /// Makes caches for streams that have none. What no token was put in is zero, as in a new context of llama.cpp: scores of cells
+    /// that nobody sees are shown too.
     pub(super) fn reserve_streams(
         &mut self,
         device: &Device,
         streams: impl Iterator<Item = i32> + Clone,
     ) -> Result<(), GpuError> {
+        if std::mem::take(&mut self.is_used) {
+            for layer in &mut self.layers {
+                let LayerState::Attention(caches) = layer else { continue };
+                for cache in caches.values_mut() {
+                    cache.k.clear(device)?;
+                    cache.v.clear(device)?;
+                }
+            }
+        }
         let Sizes { kv_row, n_ctx, types: (type_k, type_v), .. } = self.sizes;
         for layer in &mut self.layers {
             let LayerState::Attention(caches) = layer else { continue };
@@ -196,8 +208,14 @@ impl State {
         Ok(())
     }
 
+    /// Begins anew: forgets all sequences, and what lies in cells.
+    pub(super) fn reset(&mut self) {
+        self.forget_all();
+        self.is_used = true;
+    }
+
     /// Forgets all sequences. What lies in cells and slots stays there until it is written over, as in llama.cpp.
-    pub(super) fn forget_all(&mut self) {
+    fn forget_all(&mut self) {
         self.sequences.clear();
         self.slots.of.clear();
         self.slots.gone.clear();

@@ -34,7 +34,8 @@ pub(super) fn run(
     // Head by head: head_dim of the query, head_dim of its gate.
     let half = |pass: &Pass<'_, '_, '_>, at: usize| {
         let mut half = pass.tensor(&[n_tokens, n_head, head_dim])?;
-        launch::copy_rows(pass.device, half.all_mut(), q_full.all(), n_tokens * n_head, 2 * head_dim, at)?;
+        let from = q_full.data.part(at..q_full.len());
+        launch::copy_rows(pass.device, half.all_mut(), from, head_dim, 2 * head_dim)?;
         Ok::<_, EngineError>(half)
     };
     let q = half(pass, 0)?;
@@ -172,6 +173,6 @@ fn attend(
         of_tokens.flat_map(|(s, t)| (0..n_head).map(move |head| at(s, t, head))).collect();
     let rows = pass.device.upload(&rows)?;
     let mut merged = pass.tensor(&[n_tokens, n_head * head_dim])?;
-    launch::gather_rows(pass.device, merged.all_mut(), kqv.all(), rows.all())?;
+    launch::gather_rows(pass.device, merged.all_mut(), kqv.all(), rows.all(), head_dim)?;
     pass.emit("attn_pregate", Some(il), merged)
 }

@@ -6,7 +6,7 @@ use super::{Pass, SequenceSlots, Tensor, Tokens, launch};
 use crate::engine::gpu::state::{DeltaNetStates, Sizes, copy_slot};
 use crate::engine::gpu::weights::DeltaNetWeights;
 use crate::engine::gpu::{Buffer, Device, GpuError};
-use crate::engine::{EngineError, QkL2Norm};
+use crate::engine::{EngineError, HeadMap, QkL2Norm};
 
 /// Sizes of one step of one layer.
 #[derive(Clone, Copy)]
@@ -159,8 +159,8 @@ fn split(
     let Dims { n_seqs, n_tokens, channels, n_k, n_v, d, .. } = dims;
     let part = |pass: &Pass<'_, '_, '_>, at: usize, heads: usize| {
         let mut part = pass.tensor(&[n_seqs, n_tokens, heads, d])?;
-        let rows = n_seqs * n_tokens;
-        launch::copy_rows(pass.device, part.all_mut(), convolved.all(), rows, channels, at)?;
+        let from = convolved.data.part(at..convolved.len());
+        launch::copy_rows(pass.device, part.all_mut(), from, heads * d, channels)?;
         Ok::<_, EngineError>(part)
     };
     let mut normed = Vec::new();
@@ -208,6 +208,8 @@ fn recur(
     scatter(device, states, size, slots.iter().map(|slots| slots.before), &before)?;
     let mut o = pass.tensor(&[n_seqs, n_tokens, n_v, d])?;
     let scale = (1.0 / (d as f64).sqrt()) as f32;
+    let shape =
+        launch::DeltaShape { n_seqs, n_tokens, n_k, n_v, d, head_map: HeadMap::Interleaved, scale };
     let n_kept = slots[0].after.len();
     // All tokens at once, but for the last ones where the states between them are kept.
     let mut first = 0;
@@ -221,31 +223,22 @@ fn recur(
             let tokens = s * n_tokens + first..s * n_tokens + first + n;
             let range = |width: usize| tokens.start * width..tokens.end * width;
             let slot = device.upload(&[at(part) as i32])?;
-            let inputs = launch::DeltaNetInputs {
-                q: q.data.part(range(n_k * d)),
-                k: k.data.part(range(n_k * d)),
-                v: v.data.part(range(n_v * d)),
-                gate: gate.data.part(range(n_v)),
-                beta: beta.data.part(range(n_v)),
-                strides: [n_k * d, n_k * d, n_v * d],
-            };
-            let sizes = launch::DeltaNetSizes { n_seqs: 1, n_tokens: n, n_k, n_v, d };
+            let heads = [(q, n_k), (k, n_k), (v, n_v)].map(|(x, heads)| launch::DeltaHeads {
+                values: x.data.part(range(heads * d)),
+                stride: heads * d,
+            });
+            let shape = launch::DeltaShape { n_seqs: 1, n_tokens: n, ..shape };
+            let (gate, beta) = (gate.data.part(range(n_v)), beta.data.part(range(n_v)));
             let to = o.data.part_mut(range(n_v * d));
-            launch::gated_delta_net(device, to, states.all_mut(), slot.all(), inputs, sizes, scale)?;
+            launch::gated_delta_net(device, to, states.all_mut(), heads, gate, beta, slot.all(), &shape)?;
         }
         if n_kept == 0 {
             let slot: Vec<i32> = slots.iter().map(|slots| slots.before as i32).collect();
             let slot = device.upload(&slot)?;
-            let inputs = launch::DeltaNetInputs {
-                q: q.all(),
-                k: k.all(),
-                v: v.all(),
-                gate: gate.all(),
-                beta: beta.all(),
-                strides: [n_k * d, n_k * d, n_v * d],
-            };
-            let sizes = launch::DeltaNetSizes { n_seqs, n_tokens, n_k, n_v, d };
-            launch::gated_delta_net(device, o.all_mut(), states.all_mut(), slot.all(), inputs, sizes, scale)?;
+            let heads = [(q, n_k), (k, n_k), (v, n_v)]
+                .map(|(x, heads)| launch::DeltaHeads { values: x.all(), stride: heads * d });
+            let (gate, beta) = (gate.all(), beta.all());
+            launch::gated_delta_net(device, o.all_mut(), states.all_mut(), heads, gate, beta, slot.all(), &shape)?;
         }
         first += n;
     }

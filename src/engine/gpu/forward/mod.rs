@@ -126,8 +126,7 @@ impl<'m> Pass<'_, 'm, '_> {
     /// Each row times a weight.
     fn weighted(&self, weight: &Buffer<f32>, x: Tensor) -> Result<Tensor, EngineError> {
         let mut y = self.tensor(&x.shape)?;
-        let rows = x.len() / weight.len();
-        launch::mul_row(self.device, y.all_mut(), x.all(), weight.all(), rows, weight.len())?;
+        launch::mul_row(self.device, y.all_mut(), x.all(), weight.all())?;
         Ok(y)
     }
 

@@ -15,7 +15,7 @@ impl Tensor {
 
     /// The same values in another shape.
     pub(super) fn shaped(self, shape: &[usize]) -> Tensor {
-        assert_eq!(self.data.len(), shape.iter().product(), "{:?} as {shape:?}", self.shape);
+        assert_eq!(self.data.len(), shape.iter().product::<usize>(), "{:?} as {shape:?}", self.shape);
         Tensor { shape: shape.to_vec(), ..self }
     }
 

@@ -32,9 +32,9 @@ pub struct DeltaShape {
     pub n_seqs: usize,
     /// Tokens of each.
     pub n_tokens: usize,
-    /// DeltaHeads of q and k.
+    /// Heads of q and k.
     pub n_k: usize,
-    /// DeltaHeads of v, a multiple of `n_k`.
+    /// Heads of v, a multiple of `n_k`.
     pub n_v: usize,
     /// Elements of a head: 8, 16, 32, 64 or 128.
     pub d: usize,

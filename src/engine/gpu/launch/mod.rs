@@ -13,6 +13,8 @@ mod norm;
 mod rope;
 mod ssm_conv;
 mod unary;
+mod tmp_host;
+pub use tmp_host::{get_rows, mul_mat};
 
 pub use attention::{AttnShape, kq, kqv, soft_max};
 pub use binary::{add, add_to, mul, mul_row, scale};
