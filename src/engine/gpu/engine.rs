@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ndarray::Array2;
 
 use super::cache::CacheRows;
-use super::forward::{Pass, SequenceSlots, Tokens};
+use super::forward::{Pass, Pool, SequenceSlots, Tokens};
 use super::state::{LayerState, Sizes, State};
 use super::launch;
 use super::weights::{GpuModel, rope};
@@ -27,6 +27,7 @@ pub struct GpuEngine<'m> {
     memory: Memory,
     n_ctx: usize,
     state: State,
+    pool: Pool,
     steps: u32,
     /// A step has begun and not ended: some layers hold its tokens, others do not.
     unfinished: bool,
@@ -53,8 +54,9 @@ impl<'m> GpuEngine<'m> {
         let (numerics, memory) = (Numerics::default(), Memory::default());
         let types = (numerics.type_k, numerics.type_v);
         let state = State::new(device, of.hparams(), types, memory, n_ctx)?;
+        let pool = Pool::new(device);
         let (model, steps, unfinished) = (Arc::clone(model), 0, false);
-        Ok(GpuEngine { model, rope, numerics, qk_l2_norm, memory, n_ctx, state, steps, unfinished })
+        Ok(GpuEngine { model, rope, numerics, qk_l2_norm, memory, n_ctx, state, pool, steps, unfinished })
     }
 
     /// The engine with another way to keep the state of its sequences; it forgets those that it has.
@@ -225,6 +227,7 @@ impl Engine for GpuEngine<'_> {
             numerics: self.numerics,
             qk_l2_norm: self.qk_l2_norm,
             memory: self.memory,
+            pool: &self.pool,
             emitter: Emitter::new(tap, self.steps),
         };
         let logits = pass.run(ubatch, &tokens, &mut self.state)?;

@@ -34,7 +34,7 @@ pub(super) fn run(
     // Head by head: head_dim of the query, head_dim of its gate.
     let half = |pass: &Pass<'_, '_, '_>, at: usize| {
         let mut half = pass.tensor(&[n_tokens, n_head, head_dim])?;
-        let from = q_full.data.part(at..q_full.len());
+        let from = q_full.part(at..q_full.len());
         launch::copy_rows(pass.device, half.all_mut(), from, head_dim, 2 * head_dim)?;
         Ok::<_, EngineError>(half)
     };
@@ -63,7 +63,7 @@ pub(super) fn run(
         let rows = first * n_embd_kv..(first + placed.cells.len()) * n_embd_kv;
         let cells: Vec<i32> = placed.cells.iter().map(|&cell| cell as i32).collect();
         let cells = pass.device.upload(&cells)?;
-        let (k, v) = (k.data.part(rows.clone()), v.data.part(rows));
+        let (k, v) = (k.part(rows.clone()), v.part(rows));
         launch::kv_append(pass.device, cache.k.all_mut(), cache.v.all_mut(), k, v, cells.all())?;
         first += placed.cells.len();
     }
@@ -146,12 +146,12 @@ fn attend(
         }
         masks.push(pass.device.upload(&mask)?);
         let keys = caches[&placed.stream].k.part(0..n_kv * sizes.kv_row);
-        let queries = q.data.part(s * of_stream * n_head * head_dim..(s + 1) * of_stream * n_head * head_dim);
-        launch::kq(pass.device, kq.data.part_mut(s * block..(s + 1) * block), queries, keys, &shape)?;
+        let queries = q.part(s * of_stream * n_head * head_dim..(s + 1) * of_stream * n_head * head_dim);
+        launch::kq(pass.device, kq.part_mut(s * block..(s + 1) * block), queries, keys, &shape)?;
     }
     let mut kq = pass.emit("kq", Some(il), kq)?;
     for (s, mask) in masks.iter().enumerate() {
-        let scores = kq.data.part_mut(s * block..(s + 1) * block);
+        let scores = kq.part_mut(s * block..(s + 1) * block);
         launch::soft_max(pass.device, scores, mask.all(), scale, &shape)?;
     }
     let mut probabilities = pass.emit("kq_soft_max", Some(il), kq)?;
@@ -161,8 +161,8 @@ fn attend(
     let size = n_head * of_stream * head_dim;
     for (s, (placed, mask)) in streams.iter().zip(&masks).enumerate() {
         let values = caches[&placed.stream].v.part(0..n_kv * sizes.kv_row);
-        let p = probabilities.data.part(s * block..(s + 1) * block);
-        let to = kqv.data.part_mut(s * size..(s + 1) * size);
+        let p = probabilities.part(s * block..(s + 1) * block);
+        let to = kqv.part_mut(s * size..(s + 1) * size);
         launch::kqv(pass.device, to, p, values, mask.all(), &shape)?;
     }
     let kqv = pass.emit("kqv", Some(il), kqv)?;

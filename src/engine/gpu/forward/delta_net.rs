@@ -159,7 +159,7 @@ fn split(
     let Dims { n_seqs, n_tokens, channels, n_k, n_v, d, .. } = dims;
     let part = |pass: &Pass<'_, '_, '_>, at: usize, heads: usize| {
         let mut part = pass.tensor(&[n_seqs, n_tokens, heads, d])?;
-        let from = convolved.data.part(at..convolved.len());
+        let from = convolved.part(at..convolved.len());
         launch::copy_rows(pass.device, part.all_mut(), from, heads * d, channels)?;
         Ok::<_, EngineError>(part)
     };
@@ -224,12 +224,12 @@ fn recur(
             let range = |width: usize| tokens.start * width..tokens.end * width;
             let slot = device.upload(&[at(part) as i32])?;
             let heads = [(q, n_k), (k, n_k), (v, n_v)].map(|(x, heads)| launch::DeltaHeads {
-                values: x.data.part(range(heads * d)),
+                values: x.part(range(heads * d)),
                 stride: heads * d,
             });
             let shape = launch::DeltaShape { n_seqs: 1, n_tokens: n, ..shape };
-            let (gate, beta) = (gate.data.part(range(n_v)), beta.data.part(range(n_v)));
-            let to = o.data.part_mut(range(n_v * d));
+            let (gate, beta) = (gate.part(range(n_v)), beta.part(range(n_v)));
+            let to = o.part_mut(range(n_v * d));
             launch::gated_delta_net(device, to, states.all_mut(), heads, gate, beta, slot.all(), &shape)?;
         }
         if n_kept == 0 {
@@ -265,11 +265,11 @@ fn packed(
     let row = o.shape[2] * o.shape[3];
     let (n_o, n_after) = (o.len(), after.len());
     let mut both = pass.tensor(&[(n_o + n_after) / row, row])?;
-    pass.device.copy(&mut both.data.part_mut(0..n_o), o.all())?;
-    pass.device.copy(&mut both.data.part_mut(n_o..n_o + n_after), after.all())?;
+    pass.device.copy(&mut both.part_mut(0..n_o), o.all())?;
+    pass.device.copy(&mut both.part_mut(n_o..n_o + n_after), after.all())?;
     let both = pass.emit(name, Some(il), both)?;
-    pass.device.copy(&mut o.all_mut(), both.data.part(0..n_o))?;
-    pass.device.copy(&mut after.all_mut(), both.data.part(n_o..n_o + n_after))?;
+    pass.device.copy(&mut o.all_mut(), both.part(0..n_o))?;
+    pass.device.copy(&mut after.all_mut(), both.part(n_o..n_o + n_after))?;
     Ok((o, after))
 }
 
@@ -282,7 +282,7 @@ fn gathered(
 ) -> Result<Tensor, EngineError> {
     let mut gathered = pass.tensor(&[slots.len(), size])?;
     for (i, slot) in slots.enumerate() {
-        let to = &mut gathered.data.part_mut(i * size..(i + 1) * size);
+        let to = &mut gathered.part_mut(i * size..(i + 1) * size);
         pass.device.copy(to, states.part(slot * size..(slot + 1) * size))?;
     }
     Ok(gathered)
@@ -298,7 +298,7 @@ fn scatter(
 ) -> Result<(), GpuError> {
     for (i, slot) in slots.enumerate() {
         let to = &mut states.part_mut(slot * size..(slot + 1) * size);
-        device.copy(to, from.data.part(i * size..(i + 1) * size))?;
+        device.copy(to, from.part(i * size..(i + 1) * size))?;
     }
     Ok(())
 }

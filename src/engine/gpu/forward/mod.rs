@@ -7,7 +7,7 @@ mod head;
 mod project;
 mod tensor;
 
-pub(super) use tensor::Tensor;
+pub(super) use tensor::{Pool, Tensor};
 
 use super::state::{LayerState, State};
 use super::weights::{Mixer, Weights};
@@ -28,6 +28,7 @@ pub(super) struct Pass<'a, 'm, 't> {
     pub(super) numerics: Numerics,
     pub(super) qk_l2_norm: QkL2Norm,
     pub(super) memory: Memory,
+    pub(super) pool: &'a Pool,
     pub(super) emitter: Emitter<'t>,
 }
 
@@ -60,7 +61,7 @@ impl<'m> Pass<'_, 'm, '_> {
 
     /// A tensor with nothing in it yet.
     fn tensor(&self, shape: &[usize]) -> Result<Tensor, EngineError> {
-        Ok(Tensor::new(self.device, shape)?)
+        Ok(self.pool.tensor(shape)?)
     }
 
     /// Runs all layers; returns logits `[wanted, n_vocab]`.
@@ -135,8 +136,8 @@ impl<'m> Pass<'_, 'm, '_> {
         let width = x.shape[1];
         let mut picked = self.tensor(&[rows.len(), width])?;
         for (to, &from) in rows.iter().enumerate() {
-            let part = &mut picked.data.part_mut(to * width..(to + 1) * width);
-            self.device.copy(part, x.data.part(from * width..(from + 1) * width))?;
+            let part = &mut picked.part_mut(to * width..(to + 1) * width);
+            self.device.copy(part, x.part(from * width..(from + 1) * width))?;
         }
         Ok(picked)
     }
