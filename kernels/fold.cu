@@ -30,8 +30,8 @@ fold_f32(float* __restrict__ y, const float* __restrict__ x, const i8* __restric
 #pragma unroll
             for (int j = 0; j < 4; j++) four[j] = i + j < n ? from[in_tiled(i + j, n_k, rep, head_dim)] : 0.0f;
         }
-        apply_signs4(four, signs, i, n, wide);
     }
+    apply_signs(v, signs, first + threadIdx.x / WARP * CHUNK, n, wide);
     const int layout = wht(v, smem, log_block, scale);
     store_wht(y + blockIdx.x * n, v, first, n, layout, log_block, wide);
 }
@@ -46,9 +46,7 @@ unfold_f32(float* y, const float* x, const i8* __restrict__ signs, int n, int lo
     // A thread block reads all of its values before the barrier, or each thread writes those that it has read.
     if (signs) {
         if (layout == 0) {
-#pragma unroll
-            for (int half = 0; half < 2; half++)
-                apply_signs4(v + 4 * half, signs, first + threadIdx.x / WARP * CHUNK + in_chunk(half), n, wide);
+            apply_signs(v, signs, first + threadIdx.x / WARP * CHUNK, n, wide);
         } else {
 #pragma unroll
             for (int k = 0; k < PER_THREAD; k++) {

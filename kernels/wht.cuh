@@ -95,6 +95,12 @@ __device__ __forceinline__ void apply_signs4(float* v, const i8* signs, int i, i
     }
 }
 
+// The values of the chunk that begins at `first` times their signs.
+__device__ __forceinline__ void apply_signs(float* v, const i8* signs, int first, int n, int wide) {
+    apply_signs4(v, signs, first + in_chunk(0), n, wide);
+    apply_signs4(v + 4, signs, first + in_chunk(1), n, wide);
+}
+
 // Where value i of a row of grouped heads (k rep + r) lies in one of tiled heads (k + n_k r). n_k 0: the order stays.
 __device__ __forceinline__ int in_tiled(int i, int n_k, int rep, int head_dim) {
     if (n_k == 0) return i;

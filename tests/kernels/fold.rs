@@ -1,6 +1,6 @@
 //! kernels/fold.cu: the bits of `model::Transform`.
 
-use lockstep::engine::gpu::{Device, launch};
+use lockstep::engine::gpu::{Buffer, Device, GpuError, launch};
 use lockstep::model::{FoldOrder, HeadPermutation, Transform};
 
 use crate::support::{assert_same_bits, in_every_order, values};
@@ -14,6 +14,28 @@ pub(crate) fn transformed(x: &[f32], n: usize, transform: &Transform<'_>) -> Vec
     let mut x = x.to_vec();
     x.chunks_exact_mut(n).for_each(|row| transform.apply(row));
     x
+}
+
+/// Runs a kernel that ends in a fold with and without its plain output; both must be those of the plain kernels.
+pub(crate) fn check_folded(
+    device: &Device,
+    what: &str,
+    fold: (usize, &launch::FoldParams<'_>),
+    plain: &Buffer<f32>,
+    run: impl Fn(launch::Folded<'_>) -> Result<(), GpuError>,
+) {
+    let (n, params) = fold;
+    let total = plain.len();
+    let mut expected = device.alloc(total).unwrap();
+    launch::fold(device, expected.all_mut(), plain.all(), total / n, n, params).unwrap();
+    let [plain, expected] = [plain, &expected].map(|buffer| device.read(buffer.all()).unwrap());
+    let [mut y, mut folded] = [total; 2].map(|n| device.alloc(n).unwrap());
+    run(launch::Folded { plain: Some(y.all_mut()), folded: folded.all_mut() }).unwrap();
+    assert_same_bits(what, &device.read(y.all()).unwrap(), &plain);
+    assert_same_bits(&format!("{what}, folded"), &device.read(folded.all()).unwrap(), &expected);
+    let mut folded = device.alloc(total).unwrap();
+    run(launch::Folded { plain: None, folded: folded.all_mut() }).unwrap();
+    assert_same_bits(&format!("{what}, folded alone"), &device.read(folded.all()).unwrap(), &expected);
 }
 
 /// Width of a row, block, and the heads of it that are reordered.

@@ -2,16 +2,20 @@
 //!
 //! LOCKSTEP_DRIVER=cuda runs the same on a GPU; LOCKSTEP_DRIVER=/a/libsimt.so on a library built of changed kernels.
 
+mod attention;
 mod binary;
+mod cells;
 mod copy;
 mod fold;
-mod glu;
-mod norm;
-mod attention;
-mod cells;
 mod gated_delta_net;
+mod gated_norm_fold;
+mod glu;
 mod kv_append;
+mod norm;
+mod rms_norm_fold;
 mod rope;
+mod sigmoid_gate_fold;
 mod ssm_conv;
 mod support;
+mod swiglu_fold;
 mod unary;

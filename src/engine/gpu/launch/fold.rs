@@ -92,6 +92,33 @@ impl FoldParams<'_> {
     }
 }
 
+/// What a kernel that ends in a fold writes, `[rows, n]` each.
+pub struct Folded<'a> {
+    /// What is folded, if it is wanted as well.
+    pub plain: Option<PartMut<'a, f32>>,
+    /// Its fold.
+    pub folded: PartMut<'a, f32>,
+}
+
+impl Folded<'_> {
+    /// Panics unless both are `[rows, n]` and the fold fits them.
+    pub(super) fn check(&self, what: &str, rows: usize, n: usize, fold: &FoldParams<'_>) {
+        fold.check(what, n);
+        assert_eq!(self.folded.len(), rows * n, "{what}: fold of [{rows}, {n}]");
+        assert!(self.plain.as_ref().is_none_or(|plain| plain.len() == rows * n), "{what} of [{rows}, {n}]");
+    }
+
+    /// Whether both allow to write four values at a time.
+    pub(super) fn is_aligned(&self) -> bool {
+        self.folded.is_aligned(16) && self.plain.as_ref().is_none_or(|plain| plain.is_aligned(16))
+    }
+
+    /// A kernel's first two arguments.
+    pub(super) fn args(&mut self) -> [Arg; 2] {
+        [self.plain.as_mut().map_or(Arg::Write(0), Arg::from), (&mut self.folded).into()]
+    }
+}
+
 /// `y` = the transform of each of `rows` rows of `n` values of `x`: what a folded matrix is multiplied with. Bit for bit what
 /// [`Transform::apply`](crate::model::Transform::apply) gives with `FoldOrder::SignsThenWht`.
 ///

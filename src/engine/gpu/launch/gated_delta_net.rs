@@ -5,7 +5,7 @@ use crate::engine::HeadMap;
 
 const THREADS: usize = 128;
 
-/// DeltaHeads of all tokens: head h of token t begins at `t stride + h d`.
+/// Heads of all tokens: head h of token t begins at `t stride + h d`.
 #[derive(Clone, Copy)]
 pub struct DeltaHeads<'a> {
     /// From the first head of the first token on.

@@ -7,11 +7,15 @@ mod binary;
 mod copy;
 mod fold;
 mod gated_delta_net;
+mod gated_norm_fold;
 mod glu;
 mod kv_append;
 mod norm;
+mod rms_norm_fold;
 mod rope;
+mod sigmoid_gate_fold;
 mod ssm_conv;
+mod swiglu_fold;
 mod unary;
 mod tmp_host;
 pub use tmp_host::{get_rows, mul_mat};
@@ -19,13 +23,17 @@ pub use tmp_host::{get_rows, mul_mat};
 pub use attention::{AttnShape, kq, kqv, soft_max};
 pub use binary::{add, add_to, mul, mul_row, scale};
 pub use copy::{copy_rows, gather_rows};
-pub use fold::{FoldHeads, FoldParams, fold, unfold, unfold_in_place};
+pub use fold::{FoldHeads, FoldParams, Folded, fold, unfold, unfold_in_place};
 pub use gated_delta_net::{DeltaHeads, DeltaShape, gated_delta_net};
+pub use gated_norm_fold::gated_norm_fold;
 pub use glu::{gated_norm, sigmoid_mul, swiglu};
 pub use kv_append::{Cells, CellsMut, kv_append};
 pub use norm::{Heads, l2_norm, l2_norm_inside, rms_norm, rms_norm_weighted};
+pub use rms_norm_fold::rms_norm_fold;
 pub use rope::{RopeShape, qk_norm_rope, rope, rope_table};
+pub use sigmoid_gate_fold::sigmoid_gate_fold;
 pub use ssm_conv::{ConvShape, conv_input, conv_state, ssm_conv, ssm_conv_silu};
+pub use swiglu_fold::swiglu_fold;
 pub use unary::{GateInputs, gates, sigmoid, silu, softplus_bias};
 
 /// The files here, each with the kernel file of its stem; `tests/registries.rs` compares this table with both folders.
@@ -35,10 +43,14 @@ pub const KERNELS: &[&str] = &[
     "copy",
     "fold",
     "gated_delta_net",
+    "gated_norm_fold",
     "glu",
     "kv_append",
     "norm",
+    "rms_norm_fold",
     "rope",
+    "sigmoid_gate_fold",
     "ssm_conv",
+    "swiglu_fold",
     "unary",
 ];
