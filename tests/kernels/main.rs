@@ -2,6 +2,7 @@
 //!
 //! LOCKSTEP_DRIVER=cuda runs the same on a GPU; LOCKSTEP_DRIVER=/a/libsimt.so on a library built of changed kernels.
 
+mod argmax;
 mod attention;
 mod binary;
 mod cells;
@@ -18,4 +19,5 @@ mod sigmoid_gate_fold;
 mod ssm_conv;
 mod support;
 mod swiglu_fold;
+mod top_k;
 mod unary;

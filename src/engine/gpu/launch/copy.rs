@@ -2,7 +2,7 @@
 
 use super::super::{Device, GpuError, Part, PartMut};
 use super::binary::four_each;
-use super::norm::is_wide;
+use super::norm::{assert_indexable, is_wide};
 
 /// `y [rows, n]` = rows of `n` values, of which the first begins where `x` does and each next one `stride` values further on.
 ///
@@ -21,6 +21,7 @@ pub fn copy_rows(
     let total = y.len();
     assert!(n > 0 && total.is_multiple_of(n) && stride >= n, "copy_rows: {total} in {n}, stride {stride}");
     let needed = if total == 0 { 0 } else { (total / n - 1) * stride + n };
+    assert_indexable(needed);
     assert!(x.len() >= needed, "copy_rows: {} values of {needed}", x.len());
     let wide = is_wide(&[n, stride], &[y.is_aligned(16), x.is_aligned(16)]);
     let sizes = [total, n, stride, usize::from(wide)].map(Into::into);
@@ -44,6 +45,7 @@ pub fn gather_rows(
 ) -> Result<(), GpuError> {
     let total = y.len();
     assert!(n > 0 && x.len().is_multiple_of(n), "gather_rows: {} values in rows of {n}", x.len());
+    assert_indexable(x.len());
     assert_eq!(total, ids.len() * n, "gather_rows: {} rows of {n}", ids.len());
     let wide = is_wide(&[n], &[y.is_aligned(16), x.is_aligned(16)]);
     let sizes = [total, n, x.len() / n, usize::from(wide)].map(Into::into);

@@ -1,7 +1,7 @@
 //! Launches of kernels/fold.cu.
 
 use super::super::{Arg, Device, GpuError, Grid, Part, PartMut};
-use super::norm::{CHUNK, WARP, is_wide};
+use super::norm::{CHUNK, WARP, assert_indexable, is_wide};
 
 /// Values of a thread.
 const PER_THREAD: usize = 8;
@@ -87,6 +87,7 @@ impl FoldParams<'_> {
 
     /// A grid of `(rows, parts of a row)`.
     pub(super) fn grid(&self, rows: usize, n: usize) -> Grid {
+        assert_indexable(rows * n);
         let threads = (n.div_ceil(CHUNK) * WARP).min(THREADS).max(self.block / PER_THREAD);
         self.shared(Grid::new_2d([rows, n.div_ceil(threads * PER_THREAD)], threads))
     }

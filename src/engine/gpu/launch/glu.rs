@@ -2,7 +2,7 @@
 
 use super::super::{Device, GpuError, Part, PartMut};
 use super::binary::four_each;
-use super::norm::{CHUNK, is_wide, row_grid};
+use super::norm::{CHUNK, assert_indexable, is_wide, row_grid};
 
 /// `y = silu(gate) up`, element by element.
 ///
@@ -41,6 +41,7 @@ pub fn sigmoid_mul(
 ) -> Result<(), GpuError> {
     let n = y.len();
     assert_eq!([x.len(), q_full.len()], [n, 2 * n], "sigmoid_mul");
+    assert_indexable(2 * n);
     assert!(head_dim > 0 && n.is_multiple_of(head_dim), "sigmoid_mul: {n} values in heads of {head_dim}");
     let wide = is_wide(&[head_dim], &[y.is_aligned(16), x.is_aligned(16), q_full.is_aligned(16)]);
     let wide = i32::from(wide).into();

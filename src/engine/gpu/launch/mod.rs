@@ -2,6 +2,7 @@
 //!
 //! Adding a kernel: `kernels/<operator>.cu`, a file here of the same stem, its `mod` line and one line in [`KERNELS`].
 
+mod argmax;
 mod attention;
 mod binary;
 mod copy;
@@ -16,10 +17,12 @@ mod rope;
 mod sigmoid_gate_fold;
 mod ssm_conv;
 mod swiglu_fold;
+mod top_k;
 mod unary;
 mod tmp_host;
 pub use tmp_host::{get_rows, mul_mat};
 
+pub use argmax::{argmax, argmax_scratch};
 pub use attention::{AttnShape, kq, kqv, soft_max};
 pub use binary::{add, add_to, mul, mul_row, scale};
 pub use copy::{copy_rows, gather_rows};
@@ -34,10 +37,12 @@ pub use rope::{RopeShape, qk_norm_rope, rope, rope_table};
 pub use sigmoid_gate_fold::sigmoid_gate_fold;
 pub use ssm_conv::{ConvShape, conv_input, conv_state, ssm_conv, ssm_conv_silu};
 pub use swiglu_fold::swiglu_fold;
+pub use top_k::{top_k, top_k_scratch};
 pub use unary::{GateInputs, gates, sigmoid, silu, softplus_bias};
 
 /// The files here, each with the kernel file of its stem; `tests/registries.rs` compares this table with both folders.
 pub const KERNELS: &[&str] = &[
+    "argmax",
     "attention",
     "binary",
     "copy",
@@ -52,5 +57,6 @@ pub const KERNELS: &[&str] = &[
     "sigmoid_gate_fold",
     "ssm_conv",
     "swiglu_fold",
+    "top_k",
     "unary",
 ];

@@ -13,10 +13,16 @@ const ROWS_PER_BLOCK: usize = 4;
 /// Blocks, and warps for each row.
 pub(super) fn row_grid(rows: usize, n: usize) -> (Grid, usize) {
     assert!((1..=MAX_ROW).contains(&n), "rows of {n} values, at most {MAX_ROW}");
+    assert_indexable(rows * n);
     match n.div_ceil(CHUNK).min(32) {
         1 => (Grid::new(rows.div_ceil(ROWS_PER_BLOCK), ROWS_PER_BLOCK * WARP), 1),
         warps => (Grid::new(rows, warps * WARP), warps),
     }
+}
+
+/// Kernels count the values of a buffer in `int`.
+pub(super) fn assert_indexable(n: usize) {
+    assert!(i32::try_from(n).is_ok(), "{n} values in one buffer");
 }
 
 /// Whether sizes and addresses allow to read four values at a time: `wide` of kernels.
@@ -95,6 +101,7 @@ impl Heads {
         assert!(per_token > 0 && stride >= per_token * n, "{what}: {self:?}");
         assert_eq!(y, self.rows() * n, "{what}: output of {self:?}");
         let needed = if tokens == 0 { 0 } else { (tokens - 1) * stride + per_token * n };
+        assert_indexable(needed);
         assert!(x >= needed, "{what}: {x} values for {self:?}");
     }
 }

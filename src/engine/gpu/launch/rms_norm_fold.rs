@@ -2,7 +2,7 @@
 
 use super::super::{Arg, Device, GpuError, Grid, Part};
 use super::fold::{FoldParams, Folded};
-use super::norm::{CHUNK, WARP, is_wide};
+use super::norm::{CHUNK, WARP, assert_indexable, is_wide};
 
 /// The longest row that one thread block holds in registers.
 const MAX_ROW: usize = 32 * CHUNK;
@@ -25,6 +25,7 @@ pub fn rms_norm_fold(
     fold: &FoldParams<'_>,
 ) -> Result<(), GpuError> {
     let what = "rms_norm_fold";
+    assert_indexable(rows * n);
     to.check(what, rows, n, fold);
     assert!(fold.heads.is_none() && n <= MAX_ROW, "{what}: rows of {n} values, heads {:?}", fold.heads);
     assert_eq!([x.len(), weight.len()], [rows * n, n], "{what} of [{rows}, {n}]");

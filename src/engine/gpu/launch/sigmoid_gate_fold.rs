@@ -2,7 +2,7 @@
 
 use super::super::{Arg, Device, GpuError, Part};
 use super::fold::{FoldParams, Folded};
-use super::norm::is_wide;
+use super::norm::{assert_indexable, is_wide};
 
 /// `x sigmoid(gate)` for each of `rows` rows of `n` values, and its fold, in one launch, with the bits of
 /// [`sigmoid_mul`](super::sigmoid_mul) and [`fold`](super::fold()). The gate of each head lies behind its query in `q_full`,
@@ -22,6 +22,7 @@ pub fn sigmoid_gate_fold(
     fold: &FoldParams<'_>,
 ) -> Result<(), GpuError> {
     let what = "sigmoid_gate_fold";
+    assert_indexable(2 * rows * n);
     to.check(what, rows, n, fold);
     assert!(fold.heads.is_none(), "{what}: heads {:?}", fold.heads);
     assert!(
