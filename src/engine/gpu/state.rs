@@ -33,7 +33,7 @@ pub(super) struct KvCache {
 
 /// States of all slots of a layer.
 pub(super) struct DeltaNetStates {
-    /// `[slots, channels, d_conv - 1]`
+    /// `[2 slots, channels, d_conv - 1]`: what a step reads and what it writes are apart.
     pub(super) conv: Buffer<f32>,
     /// `[slots, n_v, d_v, d_k]`
     pub(super) s: Buffer<f32>,
@@ -49,6 +49,25 @@ pub(super) struct Slots {
     gone: Vec<usize>,
     /// Slots that there are.
     n: usize,
+    /// Which of the two places of a slot holds its columns.
+    odd: Vec<bool>,
+}
+
+/// Where a state lies: its columns, and the recurrent state.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct StateAt {
+    pub(super) conv: usize,
+    pub(super) s: usize,
+}
+
+/// The states of one sequence in a step.
+pub(super) struct SequenceSlots {
+    /// In front of the step.
+    pub(super) before: StateAt,
+    /// Behind each token whose state is kept, the last one's last; empty where no earlier states are kept.
+    pub(super) kept: Vec<StateAt>,
+    /// Where the columns behind the step go then; the recurrent state moves on in place.
+    pub(super) conv_after: usize,
 }
 
 /// Sizes of what is kept, in elements.
@@ -145,7 +164,7 @@ impl State {
         let new = (2 * old).max(1);
         let sizes = self.sizes;
         for states in self.delta_nets() {
-            for (buffer, size) in [(&mut states.conv, sizes.conv), (&mut states.s, sizes.s)] {
+            for (buffer, size) in [(&mut states.conv, 2 * sizes.conv), (&mut states.s, sizes.s)] {
                 let mut grown = device.alloc(new * size)?;
                 device.copy(&mut grown.part_mut(0..old * size), buffer.part(0..old * size))?;
                 *buffer = grown;
@@ -153,6 +172,7 @@ impl State {
         }
         self.slots.free.extend((old..new).rev());
         self.slots.n = new;
+        self.slots.odd.resize(new, false);
         Ok(())
     }
 
@@ -164,23 +184,46 @@ impl State {
     }
 
     /// The slot of a sequence's state now; a sequence that has none gets one that is zero.
-    pub(super) fn slot(&mut self, device: &Device, sequence: i32) -> Result<usize, GpuError> {
+    fn slot(&mut self, device: &Device, sequence: i32) -> Result<usize, GpuError> {
         if let Some(&slot) = self.slots.of.get(&sequence).and_then(VecDeque::front) {
             return Ok(slot);
         }
         let slot = self.take_slot(device)?;
+        let at = self.slots.at(slot);
         let Sizes { conv, s, .. } = self.sizes;
         for states in self.delta_nets() {
-            device.clear(&mut states.conv.part_mut(slot * conv..(slot + 1) * conv))?;
-            device.clear(&mut states.s.part_mut(slot * s..(slot + 1) * s))?;
+            device.clear(&mut states.conv.part_mut(at.conv * conv..(at.conv + 1) * conv))?;
+            device.clear(&mut states.s.part_mut(at.s * s..(at.s + 1) * s))?;
         }
         self.slots.of.insert(sequence, VecDeque::from([slot]));
         Ok(slot)
     }
 
+    /// Where a sequence's state is, which is made zero if it has none.
+    pub(super) fn state_at(&mut self, device: &Device, sequence: i32) -> Result<StateAt, GpuError> {
+        let slot = self.slot(device, sequence)?;
+        Ok(self.slots.at(slot))
+    }
+
+    /// The slots of a sequence in a step that keeps the states behind its last `n` tokens.
+    pub(super) fn slots_for_step(
+        &mut self,
+        device: &Device,
+        sequence: i32,
+        n: usize,
+    ) -> Result<SequenceSlots, GpuError> {
+        let slot = self.slot(device, sequence)?;
+        let kept = self.push_slots(device, sequence, n)?;
+        Ok(SequenceSlots {
+            before: self.slots.at(slot),
+            kept: kept.into_iter().map(|slot| self.slots.at(slot)).collect(),
+            conv_after: 2 * slot + usize::from(!self.slots.odd[slot]),
+        })
+    }
+
     /// Fresh slots for the states behind `n` more tokens of a sequence, oldest first; the newest is its state from now on, those
     /// before it are kept as earlier ones, `n_rs_seq` at most.
-    pub(super) fn push_slots(&mut self, device: &Device, sequence: i32, n: usize) -> Result<Vec<usize>, GpuError> {
+    fn push_slots(&mut self, device: &Device, sequence: i32, n: usize) -> Result<Vec<usize>, GpuError> {
         let fresh = (0..n).map(|_| self.take_slot(device)).collect::<Result<Vec<_>, _>>()?;
         let n_rs_seq = self.sequences.memory.n_rs_seq;
         let of = self.slots.of.entry(sequence).or_default();
@@ -194,6 +237,13 @@ impl State {
     pub(super) fn advance(&mut self, sequences: &[i32]) {
         self.sequences.advance(sequences);
         self.slots.free.append(&mut self.slots.gone);
+        if self.sequences.memory.n_rs_seq == 0 {
+            for run in sequences.chunk_by(|a, b| a == b) {
+                if let Some(&slot) = self.slots.of.get(&run[0]).and_then(VecDeque::front) {
+                    self.slots.odd[slot] ^= true;
+                }
+            }
+        }
     }
 
     /// # Errors
@@ -254,9 +304,10 @@ impl State {
         let mut copies = VecDeque::new();
         for slot in slots {
             let fresh = self.take_slot(device)?;
+            let (own, other) = (self.slots.at(fresh), self.slots.at(slot));
             for states in self.delta_nets() {
-                copy_slot(device, &mut states.conv, (fresh, slot), conv)?;
-                copy_slot(device, &mut states.s, (fresh, slot), s)?;
+                copy_slot(device, &mut states.conv, (own.conv, other.conv), conv)?;
+                copy_slot(device, &mut states.s, (own.s, other.s), s)?;
             }
             copies.push_back(fresh);
         }
@@ -266,9 +317,14 @@ impl State {
         Ok(())
     }
 
-    /// The slots of a sequence's states.
-    pub(super) fn slots_of(&self, sequence: i32) -> Option<usize> {
-        self.slots.of.get(&sequence).and_then(VecDeque::front).copied()
+    /// Where the state of a sequence is that has one.
+    pub(super) fn state_of(&self, sequence: i32) -> Option<StateAt> {
+        self.slots.of.get(&sequence).and_then(VecDeque::front).map(|&slot| self.slots.at(slot))
+    }
+
+    /// Slots that there are: what was recorded with fewer is not to be replayed.
+    pub(super) fn n_slots(&self) -> usize {
+        self.slots.n
     }
 }
 
@@ -287,6 +343,10 @@ pub(super) fn copy_slot(
 }
 
 impl Slots {
+    fn at(&self, slot: usize) -> StateAt {
+        StateAt { conv: 2 * slot + usize::from(self.odd[slot]), s: slot }
+    }
+
     fn forget(&mut self, sequence: i32) {
         self.free.extend(self.of.remove(&sequence).unwrap_or_default());
     }
