@@ -8,9 +8,11 @@
 //   positions  [n_tokens], i32: rows of the table
 //   table      [n_positions, half] of (cos, sin) pairs, f32; 8-byte aligned
 //   weight     [head_dim]
-//   grid       one warp for each head of each token, 128 threads; qk_norm_rope: dynamic shared memory of 4 head_dim floats
+//   grid       one warp for each head of each token, 128 threads; qk_norm_rope: head_dim <= 256, dynamic shared memory of
+//              4 head_dim floats
+//   wide       heads are read 16 bytes at a time: head_dim and strides are multiples of 4, x and weight lie on 16 bytes
 //   oracle     src/ops/rope.rs, src/ops/norm.rs; the rotation bit-equal: products rounded, no fmaf
-#include "common.cuh"
+#include "row.cuh"
 
 extern "C" __global__ void rope_f32(float* __restrict__ y, const float* __restrict__ x, const int* __restrict__ positions,
                                     const float* __restrict__ table, int n_tokens, int n_head, int head_dim, int n_rot,
@@ -35,7 +37,7 @@ extern __shared__ float smem[];
 extern "C" __global__ void qk_norm_rope_f32(float* __restrict__ y, const float* __restrict__ x,
                                             const float* __restrict__ weight, const int* __restrict__ positions,
                                             const float* __restrict__ table, int n_tokens, int n_head, int head_dim,
-                                            int n_rot, int token_stride, int head_stride, float eps) {
+                                            int n_rot, int token_stride, int head_stride, int wide, float eps) {
     const int row = blockIdx.x * (blockDim.x / WARP) + threadIdx.x / WARP, lane = threadIdx.x % WARP;
     if (row >= n_tokens * n_head) return;
     const int t = row / n_head, h = row % n_head, half = n_rot / 2;
@@ -43,14 +45,13 @@ extern "C" __global__ void qk_norm_rope_f32(float* __restrict__ y, const float* 
     float* normed = smem + threadIdx.x / WARP * head_dim; // only this warp's
     x += (size_t)t * token_stride + (size_t)h * head_stride;
     y += (size_t)row * head_dim;
-    float squares = 0.0f;
-    for (int i = lane; i < head_dim; i += WARP) {
-        const float value = x[i];
-        normed[i] = value;
-        squares = fmaf(value, value, squares);
-    }
-    const float scale = 1.0f / sqrtf(warp_sum(squares) / (float)head_dim + eps);
-    for (int i = lane; i < head_dim; i += WARP) normed[i] = normed[i] * scale * weight[i];
+    float values[PER_THREAD], weights[PER_THREAD];
+    load_chunk(values, x, 0, head_dim, wide);
+    load_chunk(weights, weight, 0, head_dim, wide);
+    const float scale = rms_scale(warp_sum(add_squares<PER_THREAD>(0.0f, values)), head_dim, eps);
+#pragma unroll
+    for (int i = 0; i < PER_THREAD; i++) values[i] = values[i] * scale * weights[i];
+    store_chunk(normed, values, 0, head_dim, wide);
     __syncwarp();
     for (int i = lane; i < half; i += WARP) {
         const float a = normed[i], b = normed[i + half];

@@ -13,7 +13,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("dump", &["tensor", "gguf"]),
     ("model", &["tensor", "quant", "gguf", "ops"]),
     ("synth", &["tensor", "quant", "gguf", "ops", "model"]),
-    ("engine", &["tensor", "ops", "model"]),
+    ("engine", &["tensor", "quant", "ops", "model"]),
     ("compare", &["tensor"]),
     ("replay", &["tensor", "quant", "ops", "dump", "compare", "gguf"]),
     ("harness", &["tensor", "gguf", "dump", "model", "synth", "engine", "compare", "replay"]),

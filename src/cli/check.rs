@@ -13,9 +13,7 @@ use super::output::{require_folder, write};
 use super::subject::{Subject, SubjectArgs, Which};
 use super::{DIFFERENCE, progress};
 use crate::dump::Dump;
-use crate::engine::{
-    ActivationMode, Conventions, Memory, Numerics, StateFault, cpu::CpuEngine, cpu_kernel,
-};
+use crate::engine::{ActivationMode, Conventions, Memory, Numerics, StateFault, cpu::CpuEngine, cpu_kernel};
 use crate::gguf::{Gguf, sha256};
 use crate::harness::{self, Check, CheckOptions, Floor, Mode, ReferenceModel, StateKind};
 use crate::model::Model;

@@ -68,7 +68,8 @@ impl EngineName {
             EngineName::Simt => Driver::Simt(Flavour::Fast),
         };
         Device::set_schedule(Order::Forward, thread::available_parallelism().map_or(1, usize::from));
-        let options = DeviceOptions { cache: Some(cache::root().join("kernels")), ..DeviceOptions::new(driver) };
+        let options =
+            DeviceOptions { cache: Some(cache::root().join("kernels")), ..DeviceOptions::new(driver) };
         Ok(Some(Device::open(&options)?))
     }
 }
@@ -78,7 +79,9 @@ impl EngineArgs {
     pub(super) fn open(&self) -> Result<Place> {
         match (self.engine.device()?, self.arithmetic) {
             (None, arithmetic) => Ok(Place::Cpu(arithmetic)),
-            (Some(_), Arithmetic::F64) => bail!("--arithmetic f64 is the cpu engine's: kernels compute in f32"),
+            (Some(_), Arithmetic::F64) => {
+                bail!("--arithmetic f64 is the cpu engine's: kernels compute in f32")
+            }
             (Some(device), Arithmetic::F32) => Ok(Place::Gpu(device)),
         }
     }

@@ -28,8 +28,8 @@ pub use dialect::{Rule, rules};
 pub use error::HarnessError;
 pub use floor::{Floor, widen};
 pub use invariants::{
-    CpuSubject, GpuSubject, Departure, INVARIANTS, Invariants, JudgedBy, LENGTHS, NotTried, Outcome, Subject, SumOrder,
-    invariants,
+    CpuSubject, Departure, GpuSubject, INVARIANTS, Invariants, JudgedBy, LENGTHS, NotTried, Outcome, Subject,
+    SumOrder, invariants,
 };
 pub use kept::StateKind;
 pub use recipe::ModelRecipe;

@@ -2,7 +2,7 @@
 
 use lockstep::engine::HeadMap;
 use lockstep::engine::gpu::Device;
-use lockstep::engine::gpu::launch::{self, DeltaShape, DeltaHeads};
+use lockstep::engine::gpu::launch::{self, DeltaHeads, DeltaShape};
 use lockstep::ops::{DecayOrder, DeltaGates, DeltaRule, Number, Tracked, gated_delta_net};
 use ndarray::{ArrayView2, ArrayView3, ArrayViewMut3, s};
 

@@ -112,3 +112,28 @@ fn heads_may_lie_apart() {
         Case::new(RopeShape { token_stride: 4 * 64, head_stride: 2 * 64, ..packed }).check(device);
     });
 }
+
+/// The bits of the norm, the weight and the rotation one after the other.
+#[test]
+fn a_norm_in_the_same_launch_changes_no_bit() {
+    in_every_order(|device| {
+        for (n_head, head_dim, n_rot) in [(3, 256, 64), (2, 33, 10), (1, 128, 128)] {
+            let case = Case::new(RopeShape::packed(2, n_head, head_dim, n_rot));
+            let x = device.upload(&case.x).unwrap();
+            let weight = device.upload(&case.weight).unwrap();
+            let mut normed = device.alloc(case.x.len()).unwrap();
+            launch::rms_norm_weighted(
+                device,
+                normed.all_mut(),
+                x.all(),
+                weight.all(),
+                [2 * n_head, head_dim],
+                EPS,
+            )
+            .unwrap();
+            let apart = Case { x: device.read(normed.all()).unwrap(), ..Case::new(case.shape) };
+            let ([expected, _], [_, actual]) = (apart.run(device), case.run(device));
+            assert_same_bits(&format!("{:?}", case.shape), &actual, &expected);
+        }
+    });
+}

@@ -236,7 +236,10 @@ impl<T: Pod> Buffer<T> {
         assert!(is_apart, "{write:?} and {read:?} of device memory overlap");
         let (to, to_len) = within::<T>(self.address, self.len, write);
         let (from, from_len) = within::<T>(self.address, self.len, read);
-        (PartMut { address: to, len: to_len, of: PhantomData }, Part { address: from, len: from_len, of: PhantomData })
+        (
+            PartMut { address: to, len: to_len, of: PhantomData },
+            Part { address: from, len: from_len, of: PhantomData },
+        )
     }
 }
 

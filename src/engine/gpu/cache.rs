@@ -25,6 +25,14 @@ impl CacheRows {
         })
     }
 
+    /// Elements.
+    pub(super) fn len(&self) -> usize {
+        match self {
+            CacheRows::F32(rows) => rows.len(),
+            CacheRows::F16(rows) | CacheRows::Bf16(rows) => rows.len(),
+        }
+    }
+
     pub(super) fn part(&self, range: Range<usize>) -> Cells<'_> {
         match self {
             CacheRows::F32(rows) => Cells::F32(rows.part(range)),

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use ndarray::Array2;
 
 use super::cache::CacheRows;
-use super::forward::{Pass, Pool, SequenceSlots, Tokens};
-use super::state::{LayerState, Sizes, State};
+use super::forward::{Pass, Pool};
 use super::launch;
+use super::state::{LayerState, Sizes, State};
+use super::tokens::Tokens;
 use super::weights::{GpuModel, rope};
 use super::{Buffer, Device, GpuError};
 use crate::engine::{
@@ -101,24 +102,6 @@ impl<'m> GpuEngine<'m> {
         State::new(&self.model.device, self.hparams(), self.types(), self.memory, self.n_ctx)
     }
 
-    /// Gives the tokens of a ubatch their cells and slots.
-    fn place(&mut self, ubatch: &Ubatch, found: Vec<(i32, Vec<usize>)>) -> Result<Tokens, EngineError> {
-        let device = &self.model.device;
-        self.state.reserve_streams(device, found.iter().map(|&(stream, _)| stream))?;
-        let mut sequences = ubatch.sequences.clone();
-        sequences.dedup();
-        let before: Vec<usize> =
-            sequences.iter().map(|&sequence| self.state.slot(device, sequence)).collect::<Result<_, _>>()?;
-        let kept = self.memory.n_rs_seq.min(ubatch.tokens.len() / sequences.len());
-        let mut slots = Vec::new();
-        for (&sequence, before) in sequences.iter().zip(before) {
-            slots.push(SequenceSlots { before, after: self.state.push_slots(device, sequence, kept)? });
-        }
-        let positions: Vec<i32> = ubatch.positions.iter().map(|&position| position as i32).collect();
-        let positions = device.upload(&positions)?;
-        Ok(Tokens { positions, slots, placement: self.state.sequences.place(ubatch, found) })
-    }
-
     fn check_finished(&self) -> Result<(), EngineError> {
         if self.unfinished { Err(EngineError::Unfinished { step: self.steps }) } else { Ok(()) }
     }
@@ -144,14 +127,17 @@ impl<'m> GpuEngine<'m> {
                 Ok(LayerSnapshot::Attention { k, v })
             }
             LayerState::DeltaNet(states) => {
-                let slot = self.state.slots_of(sequence).expect("a sequence that holds tokens has a slot");
-                let wide = |part| Ok::<_, GpuError>(self.model.device.read(part)?.into_iter().map(f64::from).collect());
-                let columns = wide(states.conv.part(slot * conv..(slot + 1) * conv))?;
-                let state = wide(states.s.part(slot * s..(slot + 1) * s))?;
+                let at = self.state.state_of(sequence).expect("a sequence that holds tokens has a slot");
+                let wide = |part| {
+                    Ok::<_, GpuError>(self.model.device.read(part)?.into_iter().map(f64::from).collect())
+                };
+                let columns = wide(states.conv.part(at.conv * conv..(at.conv + 1) * conv))?;
+                let state = wide(states.s.part(at.s * s..(at.s + 1) * s))?;
                 let (n_v, d) = (h.ssm_dt_rank, h.ssm_d_state);
                 let expect = "a slot holds as many";
                 Ok(LayerSnapshot::DeltaNet {
-                    conv: Array2::from_shape_vec((h.conv_channels(), h.ssm_d_conv - 1), columns).expect(expect),
+                    conv: Array2::from_shape_vec((h.conv_channels(), h.ssm_d_conv - 1), columns)
+                        .expect(expect),
                     s: ndarray::Array3::from_shape_vec((n_v, d, d), state).expect(expect),
                 })
             }
@@ -176,7 +162,7 @@ impl<'m> GpuEngine<'m> {
             state.reserve_streams(device, found.iter().map(|&(stream, _)| stream))?;
             let placement = state.sequences.place(&tokens, found);
             state.sequences.holds(sequence, n);
-            let slot = state.slot(device, sequence)?;
+            let at = state.state_at(device, sequence)?;
             for (layer, of_layer) in state.layers.iter_mut().zip(&of_sequence.layers) {
                 match (layer, of_layer) {
                     (LayerState::Attention(caches), LayerSnapshot::Attention { k, v }) => {
@@ -191,11 +177,15 @@ impl<'m> GpuEngine<'m> {
                         }
                     }
                     (LayerState::DeltaNet(states), LayerSnapshot::DeltaNet { conv: columns, s: own }) => {
-                        let narrow = |values: Vec<f64>| values.into_iter().map(|x| x as f32).collect::<Vec<_>>();
+                        let narrow =
+                            |values: Vec<f64>| values.into_iter().map(|x| x as f32).collect::<Vec<_>>();
                         let columns = narrow(columns.iter().copied().collect());
                         let own = narrow(own.iter().copied().collect());
-                        device.write(&mut states.conv.part_mut(slot * conv..(slot + 1) * conv), &columns)?;
-                        device.write(&mut states.s.part_mut(slot * s..(slot + 1) * s), &own)?;
+                        device.write(
+                            &mut states.conv.part_mut(at.conv * conv..(at.conv + 1) * conv),
+                            &columns,
+                        )?;
+                        device.write(&mut states.s.part_mut(at.s * s..(at.s + 1) * s), &own)?;
                     }
                     _ => unreachable!("the snapshot's layers were checked"),
                 }
@@ -218,9 +208,11 @@ impl Engine for GpuEngine<'_> {
         self.check_finished()?;
         let found = self.state.sequences.check(ubatch, self.hparams().n_vocab)?;
         self.unfinished = true;
-        let tokens = self.place(ubatch, found)?;
+        let device = &self.model.device;
+        let tokens = Tokens::place(device, &mut self.state, ubatch, found, None)?;
+        let wanted: Vec<usize> = (0..ubatch.tokens.len()).filter(|&t| ubatch.outputs[t]).collect();
         let mut pass = Pass {
-            device: &self.model.device,
+            device,
             model: self.model.model,
             weights: &self.model.weights,
             rope: &self.rope,
@@ -230,7 +222,10 @@ impl Engine for GpuEngine<'_> {
             pool: &self.pool,
             emitter: Emitter::new(tap, self.steps),
         };
-        let logits = pass.run(ubatch, &tokens, &mut self.state)?;
+        let logits = match pass.run(&wanted, &tokens, &mut self.state)? {
+            Some(logits) => device.read(logits.all())?,
+            None => Vec::new(),
+        };
         self.state.advance(&ubatch.sequences);
         self.steps += 1;
         self.unfinished = false;

@@ -15,6 +15,7 @@ mod matrix;
 mod simt;
 mod sources;
 mod state;
+mod tokens;
 mod weights;
 
 pub use buffer::{Arg, Buffer, Part, PartMut};

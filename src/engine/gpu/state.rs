@@ -114,7 +114,13 @@ impl State {
             })
         };
         let layers = h.layers.iter().map(layer).collect::<Result<_, GpuError>>()?;
-        Ok(State { sequences: Sequences::new(memory, n_ctx), slots: Slots::default(), layers, sizes, is_used: false })
+        Ok(State {
+            sequences: Sequences::new(memory, n_ctx),
+            slots: Slots::default(),
+            layers,
+            sizes,
+            is_used: false,
+        })
     }
 
     pub(super) fn sizes(&self) -> Sizes {

@@ -63,7 +63,20 @@ pub(super) struct Weights {
 pub(super) struct Weight {
     pub(super) name: String,
     pub(super) matrix: Matrix,
-    pub(super) fold: Option<Fold>,
+    fold: Option<Fold>,
+    role: Option<Role>,
+}
+
+impl Weight {
+    /// The transform in front of a product.
+    pub(super) fn fold_in_front(&self) -> Option<Fold> {
+        self.fold.filter(|_| self.role == Some(Role::Forward))
+    }
+
+    /// The inverse behind a lookup. As an output head a rotated table is multiplied with, not looked up.
+    pub(super) fn fold_behind(&self) -> Option<Fold> {
+        self.fold.filter(|_| self.role == Some(Role::Inverse))
+    }
 }
 
 /// A transform without its signs, which are shared.
@@ -187,14 +200,19 @@ impl Weights {
 /// Every weight of the fold contract, with its width.
 fn folded(model: &Model) -> impl Iterator<Item = (&str, usize)> {
     let fold = model.fold();
-    let names = fold.map(|fold| fold.forward_names().iter().chain(fold.inverse_names())).into_iter().flatten();
+    let names =
+        fold.map(|fold| fold.forward_names().iter().chain(fold.inverse_names())).into_iter().flatten();
     names.filter_map(|name| Some((name.as_str(), model.gguf().tensor(name)?.info.ne[0] as usize)))
 }
 
 /// Bytes of all tensors that are uploaded.
 fn bytes(model: &Model) -> u64 {
     let names = crate::model::expected_tensors(model.hparams(), model.has_tied_embeddings());
-    names.iter().filter_map(|shape| model.gguf().tensor(&shape.name)).map(|tensor| tensor.data.len() as u64).sum()
+    names
+        .iter()
+        .filter_map(|shape| model.gguf().tensor(&shape.name))
+        .map(|tensor| tensor.data.len() as u64)
+        .sum()
 }
 
 /// How heads are rotated.
@@ -225,7 +243,8 @@ impl Uploader<'_, '_> {
         let matrix = Matrix::upload(self.device, tensor.info.ty, tensor.data, n_in, n_out, scale)?;
         self.count(tensor.data.len());
         let fold = self.model.fold().and_then(|fold| fold.transform(name, n_in));
-        Ok(Weight { name: name.to_owned(), matrix, fold: fold.map(|fold| self.fold(&fold)) })
+        let role = self.model.fold().and_then(|fold| fold.role(name));
+        Ok(Weight { name: name.to_owned(), matrix, fold: fold.map(|fold| self.fold(&fold)), role })
     }
 
     fn fold(&self, transform: &Transform<'_>) -> Fold {
@@ -248,11 +267,6 @@ impl Uploader<'_, '_> {
         self.done += bytes as u64;
         (self.progress)(self.done, self.of);
     }
-}
-
-/// Whether the embedding rows go through the inverse transform. As an output head the table is multiplied with, not looked up.
-pub(super) fn is_rotated_table(model: &Model) -> bool {
-    model.fold().and_then(|fold| fold.role("token_embd.weight")) == Some(Role::Inverse)
 }
 
 impl From<GpuError> for EngineError {

@@ -6,11 +6,11 @@
 use std::collections::BTreeMap;
 
 use super::{Pass, Tensor, Tokens, launch};
+use crate::engine::EngineError;
 use crate::engine::gpu::Buffer;
 use crate::engine::gpu::state::{KvCache, Sizes};
 use crate::engine::gpu::weights::AttentionWeights;
 use crate::engine::numerics::round_to;
-use crate::engine::EngineError;
 use crate::tensor::GgmlType;
 
 /// Runs layer `il` on its normalised input `[n_tokens, n_embd]`; puts keys and values into the caches of their streams.
@@ -58,13 +58,11 @@ pub(super) fn run(
     }
     let n_embd_kv = n_head_kv * head_dim;
     let mut first = 0;
-    for placed in &tokens.placement.streams {
+    for (placed, stream) in tokens.placement.streams.iter().zip(&tokens.streams) {
         let cache = caches.get_mut(&placed.stream).expect("made when the tokens were placed");
         let rows = first * n_embd_kv..(first + placed.cells.len()) * n_embd_kv;
-        let cells: Vec<i32> = placed.cells.iter().map(|&cell| cell as i32).collect();
-        let cells = pass.device.upload(&cells)?;
         let (k, v) = (k.part(rows.clone()), v.part(rows));
-        launch::kv_append(pass.device, cache.k.all_mut(), cache.v.all_mut(), k, v, cells.all())?;
+        launch::kv_append(pass.device, cache.k.all_mut(), cache.v.all_mut(), k, v, tokens.cells(stream))?;
         first += placed.cells.len();
     }
     let attended = attend(pass, il, &q, caches, sizes, tokens)?;
@@ -115,7 +113,7 @@ fn normed_and_rotated(
     let mut rotated = pass.tensor(&x.shape)?;
     let heads = launch::RopeShape::packed(n_tokens, n_head, head_dim, pass.hparams().n_rot);
     let table = pass.rope.all();
-    launch::rope(pass.device, rotated.all_mut(), x.all(), tokens.positions.all(), table, &heads)?;
+    launch::rope(pass.device, rotated.all_mut(), x.all(), tokens.positions(), table, &heads)?;
     pass.emit(name, Some(il), rotated)
 }
 
@@ -169,8 +167,7 @@ fn attend(
     // [n_streams, n_head, tokens, head_dim] to [n_tokens, n_head, head_dim]
     let at = |s: usize, t: usize, head: usize| ((s * n_head + head) * of_stream + t) as i32;
     let of_tokens = (0..n_tokens).map(|token| (token / of_stream, token % of_stream));
-    let rows: Vec<i32> =
-        of_tokens.flat_map(|(s, t)| (0..n_head).map(move |head| at(s, t, head))).collect();
+    let rows: Vec<i32> = of_tokens.flat_map(|(s, t)| (0..n_head).map(move |head| at(s, t, head))).collect();
     let rows = pass.device.upload(&rows)?;
     let mut merged = pass.tensor(&[n_tokens, n_head * head_dim])?;
     launch::gather_rows(pass.device, merged.all_mut(), kqv.all(), rows.all(), head_dim)?;

@@ -2,8 +2,8 @@
 //!
 //! Names, shapes and their order are those of the cpu engine (engine/cpu/delta_net), which mirrors llama.cpp's graph.
 
-use super::{Pass, SequenceSlots, Tensor, Tokens, launch};
-use crate::engine::gpu::state::{DeltaNetStates, Sizes, copy_slot};
+use super::{Pass, Tensor, Tokens, launch};
+use crate::engine::gpu::state::{DeltaNetStates, SequenceSlots, Sizes, copy_slot};
 use crate::engine::gpu::weights::DeltaNetWeights;
 use crate::engine::gpu::{Buffer, Device, GpuError};
 use crate::engine::{EngineError, HeadMap, QkL2Norm};
@@ -47,8 +47,8 @@ pub(super) fn run(
     };
     let Dims { n_tokens, channels, n_v, .. } = dims;
     let like = pass.rounds_like()?;
-    let [qkv, z, alpha, beta] = pass
-        .mul_mats([&weights.qkv, &weights.gate, &weights.alpha, &weights.beta], &input, like.as_deref())?;
+    let [qkv, z, alpha, beta] =
+        pass.mul_mats([&weights.qkv, &weights.gate, &weights.alpha, &weights.beta], &input, like.as_deref())?;
     let qkv = pass.emit("linear_attn_qkv_mixed", layer, qkv.shaped(&[n_seqs, n_tokens, channels]))?;
     let z = pass.emit("z", layer, z)?;
     let alpha = alpha.shaped(&[n_seqs, n_tokens, n_v]);
@@ -111,7 +111,7 @@ fn convolve(
     let layer = Some(il);
     let Dims { n_seqs, n_tokens, channels, n_past, .. } = dims;
     let device = pass.device;
-    let past = gathered(pass, states, size, slots.iter().map(|slots| slots.before))?;
+    let past = gathered(pass, states, size, slots.iter().map(|slots| slots.before.conv))?;
     let past = pass.emit("conv_states", layer, past.shaped(&[n_seqs, channels * n_past]))?;
     let shape = [n_seqs, channels, n_past];
     pass.observe("conv_states_reshaped", layer, &shape, |device| Ok(device.read(past.all())?))?;
@@ -124,12 +124,14 @@ fn convolve(
     let sizes = &launch::ConvShape { n_seqs, n_tokens, channels, d_conv: n_past + 1 };
     launch::conv_input(device, window.all_mut(), past.all(), from.all(), qkv.all(), sizes)?;
     let window = pass.emit("conv_input", layer, window)?;
-    let n_kept = slots[0].after.len();
+    let n_kept = slots[0].kept.len();
     for kept in 0..n_kept.max(1) {
         // Behind the last token without older states, else behind each of the last ones.
         let n = if n_kept == 0 { n_tokens } else { n_tokens - n_kept + 1 + kept };
-        let to: Vec<i32> =
-            slots.iter().map(|slots| *slots.after.get(kept).unwrap_or(&slots.before) as i32).collect();
+        let to: Vec<i32> = slots
+            .iter()
+            .map(|slots| slots.kept.get(kept).map_or(slots.conv_after, |at| at.conv) as i32)
+            .collect();
         let to = device.upload(&to)?;
         launch::conv_state(device, states.all_mut(), to.all(), window.all(), n, sizes)?;
     }
@@ -137,7 +139,7 @@ fn convolve(
     if pass.memory.n_rs_seq == 0 {
         let name = pass.numerics.dialect.conv_state_last;
         pass.observe(name, layer, &shape, |device| {
-            read_slots(device, states, size, slots.iter().map(|slots| slots.before))
+            read_slots(device, states, size, slots.iter().map(|slots| slots.conv_after))
         })?;
     }
     let mut raw = pass.tensor(&[n_seqs, n_tokens, channels])?;
@@ -203,52 +205,58 @@ fn recur(
     let layer = Some(il);
     let Dims { n_seqs, n_tokens, n_k, n_v, d, .. } = dims;
     let device = pass.device;
-    let before = gathered(pass, states, size, slots.iter().map(|slots| slots.before))?;
+    let before = gathered(pass, states, size, slots.iter().map(|slots| slots.before.s))?;
     let before = pass.emit("state_predelta", layer, before.shaped(&[n_seqs, n_v, d, d]))?;
-    scatter(device, states, size, slots.iter().map(|slots| slots.before), &before)?;
+    scatter(device, states, size, slots.iter().map(|slots| slots.before.s), &before)?;
     let mut o = pass.tensor(&[n_seqs, n_tokens, n_v, d])?;
     let scale = (1.0 / (d as f64).sqrt()) as f32;
-    let shape =
-        launch::DeltaShape { n_seqs, n_tokens, n_k, n_v, d, head_map: HeadMap::Interleaved, scale };
-    let n_kept = slots[0].after.len();
+    let shape = launch::DeltaShape { n_seqs, n_tokens, n_k, n_v, d, head_map: HeadMap::Interleaved, scale };
+    let n_kept = slots[0].kept.len();
     // All tokens at once, but for the last ones where the states between them are kept.
     let mut first = 0;
     for part in 0..=n_kept {
         let n = if part == 0 { n_tokens - n_kept } else { 1 };
         for (s, slots) in slots.iter().enumerate().filter(|_| n > 0 && n_kept > 0) {
-            let at = |part: usize| if part == 0 { slots.before } else { slots.after[part - 1] };
+            let at = |part: usize| if part == 0 { slots.before.s } else { slots.kept[part - 1].s };
             if part > 0 {
                 copy_slot(device, states, (at(part), at(part - 1)), size)?;
             }
             let tokens = s * n_tokens + first..s * n_tokens + first + n;
             let range = |width: usize| tokens.start * width..tokens.end * width;
             let slot = device.upload(&[at(part) as i32])?;
-            let heads = [(q, n_k), (k, n_k), (v, n_v)].map(|(x, heads)| launch::DeltaHeads {
-                values: x.part(range(heads * d)),
-                stride: heads * d,
-            });
+            let heads = [(q, n_k), (k, n_k), (v, n_v)]
+                .map(|(x, heads)| launch::DeltaHeads { values: x.part(range(heads * d)), stride: heads * d });
             let shape = launch::DeltaShape { n_seqs: 1, n_tokens: n, ..shape };
             let (gate, beta) = (gate.part(range(n_v)), beta.part(range(n_v)));
             let to = o.part_mut(range(n_v * d));
             launch::gated_delta_net(device, to, states.all_mut(), heads, gate, beta, slot.all(), &shape)?;
         }
         if n_kept == 0 {
-            let slot: Vec<i32> = slots.iter().map(|slots| slots.before as i32).collect();
+            let slot: Vec<i32> = slots.iter().map(|slots| slots.before.s as i32).collect();
             let slot = device.upload(&slot)?;
             let heads = [(q, n_k), (k, n_k), (v, n_v)]
                 .map(|(x, heads)| launch::DeltaHeads { values: x.all(), stride: heads * d });
             let (gate, beta) = (gate.all(), beta.all());
-            launch::gated_delta_net(device, o.all_mut(), states.all_mut(), heads, gate, beta, slot.all(), &shape)?;
+            launch::gated_delta_net(
+                device,
+                o.all_mut(),
+                states.all_mut(),
+                heads,
+                gate,
+                beta,
+                slot.all(),
+                &shape,
+            )?;
         }
         first += n;
     }
     if pass.memory.n_rs_seq == 0 {
-        let after = gathered(pass, states, size, slots.iter().map(|slots| slots.before))?;
+        let after = gathered(pass, states, size, slots.iter().map(|slots| slots.before.s))?;
         let after = after.shaped(&[n_seqs, n_v, d, d]);
         let (o_now, after) = packed(pass, il, o, after)?;
         o = o_now;
         let after = pass.emit("new_state", layer, after)?;
-        scatter(device, states, size, slots.iter().map(|slots| slots.before), &after)?;
+        scatter(device, states, size, slots.iter().map(|slots| slots.before.s), &after)?;
     }
     pass.emit("attn_output", layer, o)
 }
@@ -274,7 +282,7 @@ fn packed(
 }
 
 /// What is in some slots, one after the other.
-fn gathered(
+pub(super) fn gathered(
     pass: &Pass<'_, '_, '_>,
     states: &Buffer<f32>,
     size: usize,
@@ -289,7 +297,7 @@ fn gathered(
 }
 
 /// The other way round.
-fn scatter(
+pub(super) fn scatter(
     device: &Device,
     states: &mut Buffer<f32>,
     size: usize,

@@ -3,6 +3,7 @@
 mod attention;
 mod delta_net;
 mod feed_forward;
+mod fused;
 mod head;
 mod project;
 mod tensor;
@@ -10,10 +11,10 @@ mod tensor;
 pub(super) use tensor::{Pool, Tensor};
 
 use super::state::{LayerState, State};
+use super::tokens::Tokens;
 use super::weights::{Mixer, Weights};
 use super::{Buffer, Device, launch};
-use crate::engine::sequences::Placement;
-use crate::engine::{Emitter, EngineError, Memory, Numerics, OutputRows, QkL2Norm, Ubatch};
+use crate::engine::{Emitter, EngineError, Memory, Numerics, OutputRows, QkL2Norm};
 use crate::model::{Hparams, Model};
 use crate::ops::Real;
 use crate::tensor::Values;
@@ -32,24 +33,6 @@ pub(super) struct Pass<'a, 'm, 't> {
     pub(super) emitter: Emitter<'t>,
 }
 
-/// Where the tokens of a step lie.
-pub(super) struct Tokens {
-    /// Position of each token.
-    pub(super) positions: Buffer<i32>,
-    /// Slots of the delta net's states, one per sequence in the order of the ubatch: what is read, and what is written behind all
-    /// tokens but the last `n_rs_seq`, then behind each of those.
-    pub(super) slots: Vec<SequenceSlots>,
-    pub(super) placement: Placement,
-}
-
-/// The states of one sequence in a step.
-pub(super) struct SequenceSlots {
-    /// In front of the step.
-    pub(super) before: usize,
-    /// Behind each token whose state is kept, the last one's last; without earlier states that are kept, `before` alone.
-    pub(super) after: Vec<usize>,
-}
-
 impl<'m> Pass<'_, 'm, '_> {
     pub(super) fn hparams(&self) -> &'m Hparams {
         self.model.hparams()
@@ -64,43 +47,67 @@ impl<'m> Pass<'_, 'm, '_> {
         Ok(self.pool.tensor(shape)?)
     }
 
-    /// Runs all layers; returns logits `[wanted, n_vocab]`.
+    /// Runs all layers; returns logits `[wanted, n_vocab]`, if any are wanted. Where the tap wants nothing of what lies inside a mixer,
+    /// a feed-forward net or the head, that runs in few launches.
     pub(super) fn run(
         &mut self,
-        ubatch: &Ubatch,
+        wanted: &[usize],
         tokens: &Tokens,
         state: &mut State,
-    ) -> Result<Vec<f32>, EngineError> {
-        let wanted: Vec<usize> = (0..ubatch.tokens.len()).filter(|&t| ubatch.outputs[t]).collect();
+    ) -> Result<Option<Tensor>, EngineError> {
         let picks_early = self.numerics.dialect.output_rows == OutputRows::InLastLayer;
-        let mut residual = self.embed(&ubatch.tokens)?;
+        let mut residual = self.embed(tokens)?;
         let sizes = state.sizes();
         let n_layer = self.weights.layers.len();
         for il in 0..n_layer {
             let weights = &self.weights.layers[il];
-            let input = self.norm(il, &weights.attn_norm, "attn_norm", &residual)?;
-            let mut mixed = match (&weights.mixer, &mut state.layers[il]) {
-                (Mixer::Attention(weights), LayerState::Attention(caches)) => {
-                    attention::run(self, il, weights, input, caches, sizes, tokens)?
+            let picks_here = picks_early && il + 1 == n_layer;
+            let fused = match (&weights.mixer, &mut state.layers[il]) {
+                _ if picks_here => None,
+                (Mixer::Attention(own), LayerState::Attention(caches)) => {
+                    fused::attention(self, il, (weights, own), &residual, caches, tokens)?
                 }
-                (Mixer::DeltaNet(weights), LayerState::DeltaNet(states)) => {
-                    delta_net::run(self, il, weights, input, states, sizes, tokens)?
+                (Mixer::DeltaNet(own), LayerState::DeltaNet(states)) => {
+                    fused::delta_net(self, il, (weights, own), &residual, states, sizes, tokens)?
                 }
-                _ => unreachable!("the state is built from the same list of layers"),
+                _ => None,
             };
-            if picks_early && il + 1 == n_layer {
-                (mixed, residual) = (self.pick(&mixed, &wanted)?, self.pick(&residual, &wanted)?);
-                // llama.cpp evaluates nothing that has no elements.
-                if wanted.is_empty() {
-                    break;
+            residual = match fused {
+                Some(sum) => self.emit("attn_residual", Some(il), sum)?,
+                None => {
+                    let input = self.norm(il, &weights.attn_norm, "attn_norm", &residual)?;
+                    let mut mixed = match (&weights.mixer, &mut state.layers[il]) {
+                        (Mixer::Attention(own), LayerState::Attention(caches)) => {
+                            attention::run(self, il, own, input, caches, sizes, tokens)?
+                        }
+                        (Mixer::DeltaNet(own), LayerState::DeltaNet(states)) => {
+                            delta_net::run(self, il, own, input, states, sizes, tokens)?
+                        }
+                        _ => unreachable!("the state is built from the same list of layers"),
+                    };
+                    if picks_here {
+                        // llama.cpp evaluates nothing that has no elements.
+                        if wanted.is_empty() {
+                            return Ok(None);
+                        }
+                        (mixed, residual) = (self.pick(&mixed, tokens)?, self.pick(&residual, tokens)?);
+                    }
+                    self.add("attn_residual", il, &mixed, &residual)?
                 }
-            }
-            residual = self.add("attn_residual", il, &mixed, &residual)?;
-            let input = self.norm(il, &weights.post_attention_norm, "attn_post_norm", &residual)?;
-            let ffn_out = feed_forward::run(self, il, weights, input)?;
-            residual = self.add("l_out", il, &ffn_out, &residual)?;
+            };
+            residual = match fused::feed_forward(self, il, weights, &residual)? {
+                Some(sum) => self.emit("l_out", Some(il), sum)?,
+                None => {
+                    let input = self.norm(il, &weights.post_attention_norm, "attn_post_norm", &residual)?;
+                    let ffn_out = feed_forward::run(self, il, weights, input)?;
+                    self.add("l_out", il, &ffn_out, &residual)?
+                }
+            };
         }
-        head::run(self, residual, &wanted)
+        match fused::head(self, &residual, wanted, tokens)? {
+            Some(logits) => self.emit("result_output", None, logits).map(Some),
+            None => head::run(self, residual, wanted, tokens),
+        }
     }
 
     fn add(&mut self, name: &str, il: usize, a: &Tensor, b: &Tensor) -> Result<Tensor, EngineError> {
@@ -110,7 +117,13 @@ impl<'m> Pass<'_, 'm, '_> {
     }
 
     /// RMS norm and weight of each row, emitted as `norm-il` and `name-il`.
-    fn norm(&mut self, il: usize, weight: &Buffer<f32>, name: &str, x: &Tensor) -> Result<Tensor, EngineError> {
+    fn norm(
+        &mut self,
+        il: usize,
+        weight: &Buffer<f32>,
+        name: &str,
+        x: &Tensor,
+    ) -> Result<Tensor, EngineError> {
         let normed = self.rms_norm(x, weight.len())?;
         let normed = self.emit("norm", Some(il), normed)?;
         let weighted = self.weighted(weight, normed)?;
@@ -131,14 +144,11 @@ impl<'m> Pass<'_, 'm, '_> {
         Ok(y)
     }
 
-    /// Some rows of `[n, width]`.
-    fn pick(&self, x: &Tensor, rows: &[usize]) -> Result<Tensor, EngineError> {
-        let width = x.shape[1];
+    /// The rows of tokens with outputs, of `[n, width]`.
+    fn pick(&self, x: &Tensor, tokens: &Tokens) -> Result<Tensor, EngineError> {
+        let (rows, width) = (tokens.outputs(), x.shape[1]);
         let mut picked = self.tensor(&[rows.len(), width])?;
-        for (to, &from) in rows.iter().enumerate() {
-            let part = &mut picked.part_mut(to * width..(to + 1) * width);
-            self.device.copy(part, x.part(from * width..(from + 1) * width))?;
-        }
+        launch::gather_rows(self.device, picked.all_mut(), x.all(), rows, width)?;
         Ok(picked)
     }
 

@@ -4,25 +4,21 @@ use std::borrow::Cow;
 
 use ndarray::{Array2, ArrayView2};
 
-use super::{Pass, Tensor, launch};
-use crate::engine::gpu::weights::{Fold, Weight, is_rotated_table};
+use super::{Pass, Tensor, Tokens, launch};
+use crate::engine::gpu::weights::{Fold, Weight};
 use crate::engine::{ActivationMode, EngineError};
 use crate::ops::Taken;
 
 impl Pass<'_, '_, '_> {
     /// The rows of the embedding table for each token, in the basis of the residual stream: `[n_tokens, n_embd]`.
-    pub(super) fn embed(&mut self, tokens: &[u32]) -> Result<Tensor, EngineError> {
+    pub(super) fn embed(&mut self, tokens: &Tokens) -> Result<Tensor, EngineError> {
         let table = &self.weights.token_embd;
-        let (n, width) = (tokens.len(), self.hparams().n_embd);
-        let ids: Vec<i32> = tokens.iter().map(|&token| token as i32).collect();
-        let ids = self.device.upload(&ids)?;
+        let (n, width) = (tokens.n_tokens, self.hparams().n_embd);
         let mut rows = self.tensor(&[n, width])?;
-        launch::get_rows(self.device, rows.all_mut(), &table.matrix, ids.all(), n)?;
-        if let Some(fold) = table.fold.filter(|_| is_rotated_table(self.model)) {
-            let mut unfolded = self.tensor(&[n, width])?;
+        launch::get_rows(self.device, rows.all_mut(), &table.matrix, tokens.ids(), n)?;
+        if let Some(fold) = table.fold_behind() {
             let params = self.weights.fold_params(&fold, width);
-            launch::unfold(self.device, unfolded.all_mut(), rows.all(), n, width, &params)?;
-            rows = unfolded;
+            launch::unfold_in_place(self.device, rows.all_mut(), n, width, &params)?;
         }
         self.emit("model.input_embed", None, rows)
     }
@@ -47,9 +43,7 @@ impl Pass<'_, '_, '_> {
         let mut products = Vec::with_capacity(N);
         for weight in weights {
             let n_in = weight.matrix.n_in();
-            // As an output head a rotated table is not folded (`Role::Inverse` is for lookups alone).
-            let fold = weight.fold.filter(|_| weight.name != "token_embd.weight");
-            let (input, like) = match fold {
+            let (input, like) = match weight.fold_in_front() {
                 None => (x, like),
                 Some(fold) => {
                     if last.as_ref().is_none_or(|(applied, _)| *applied != fold) {

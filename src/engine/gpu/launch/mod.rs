@@ -6,11 +6,17 @@ mod argmax;
 mod attention;
 mod binary;
 mod copy;
+mod delta_net_step;
+mod flash_attn_decode;
+mod flash_attn_prefill;
 mod fold;
 mod gated_delta_net;
 mod gated_norm_fold;
+mod get_rows;
 mod glu;
 mod kv_append;
+mod mul_mat;
+mod mul_mat_vec;
 mod norm;
 mod rms_norm_fold;
 mod rope;
@@ -19,18 +25,22 @@ mod ssm_conv;
 mod swiglu_fold;
 mod top_k;
 mod unary;
-mod tmp_host;
-pub use tmp_host::{get_rows, mul_mat};
 
 pub use argmax::{argmax, argmax_scratch};
 pub use attention::{AttnShape, kq, kqv, soft_max};
 pub use binary::{add, add_to, mul, mul_row, scale};
 pub use copy::{copy_rows, gather_rows};
+pub use delta_net_step::{HeadNorm, StepInputs, StepStates, delta_net_step};
+pub use flash_attn_decode::{FlashCache, FlashShape, flash_attn_decode};
+pub use flash_attn_prefill::flash_attn_prefill;
 pub use fold::{FoldHeads, FoldParams, Folded, fold, unfold, unfold_in_place};
 pub use gated_delta_net::{DeltaHeads, DeltaShape, gated_delta_net};
 pub use gated_norm_fold::gated_norm_fold;
+pub use get_rows::get_rows;
 pub use glu::{gated_norm, sigmoid_mul, swiglu};
 pub use kv_append::{Cells, CellsMut, kv_append};
+pub use mul_mat::mul_mat;
+pub use mul_mat_vec::{MAX_VEC_TOKENS, mul_mat_vec, mul_mats_vec};
 pub use norm::{Heads, l2_norm, l2_norm_inside, rms_norm, rms_norm_weighted};
 pub use rms_norm_fold::rms_norm_fold;
 pub use rope::{RopeShape, qk_norm_rope, rope, rope_table};
@@ -46,11 +56,17 @@ pub const KERNELS: &[&str] = &[
     "attention",
     "binary",
     "copy",
+    "delta_net_step",
+    "flash_attn_decode",
+    "flash_attn_prefill",
     "fold",
     "gated_delta_net",
     "gated_norm_fold",
+    "get_rows",
     "glu",
     "kv_append",
+    "mul_mat",
+    "mul_mat_vec",
     "norm",
     "rms_norm_fold",
     "rope",

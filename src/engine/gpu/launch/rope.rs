@@ -116,7 +116,11 @@ pub fn qk_norm_rope(
 ) -> Result<(), GpuError> {
     shape.check(y.len(), x.len(), positions.len(), table);
     assert_eq!(weight.len(), shape.head_dim, "the weight of a norm");
+    assert!(shape.head_dim <= 256, "a norm over heads of {}", shape.head_dim);
     let args = [y.into(), x.into(), weight.into(), positions.into(), table.into()];
+    let is_whole =
+        [shape.head_dim, shape.token_stride, shape.head_stride].iter().all(|n| n.is_multiple_of(4));
+    let wide = i32::from(is_whole && x.is_aligned(16) && weight.is_aligned(16));
     let grid = shape.grid().shared(WARPS * shape.head_dim * size_of::<f32>());
-    device.launch("qk_norm_rope_f32", grid, &[&args[..], &shape.sizes(), &[eps.into()]].concat())
+    device.launch("qk_norm_rope_f32", grid, &[&args[..], &shape.sizes(), &[wide.into(), eps.into()]].concat())
 }

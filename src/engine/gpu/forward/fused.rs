@@ -1,0 +1,460 @@
+//! The same operators in few launches: what lies between two tensors of the residual stream, where nobody looks at it.
+//!
+//! Each function returns none, and has done nothing, if the tap wants a tensor that would be skipped, or something is asked for that only
+//! the plain kernels do. Rounding is the same in both ways but for attention, which adds up in another order here.
+
+use std::collections::BTreeMap;
+
+use super::delta_net::{gathered, scatter};
+use super::{Pass, Tensor, Tokens, launch};
+use crate::engine::gpu::state::{DeltaNetStates, KvCache, Sizes};
+use crate::engine::gpu::weights::{AttentionWeights, DeltaNetWeights, Fold, LayerWeights, Weight};
+use crate::engine::gpu::{Buffer, GpuError, PartMut};
+use crate::engine::{ActivationMode, EngineError, HeadMap, OutputRows, QkL2Norm};
+
+/// Tokens of a sequence up to which attention goes over the keys for each of them alone.
+const SINGLE_TOKENS: usize = 8;
+
+/// An activation as matrices read it: as it is, and folded.
+struct Input {
+    plain: Option<Tensor>,
+    folded: Option<(Fold, Tensor)>,
+}
+
+impl Input {
+    fn of(&self, weight: &Weight) -> &Tensor {
+        let folded = self.folded.as_ref().map(|(_, folded)| folded);
+        let own = if weight.fold_in_front().is_some() { folded } else { self.plain.as_ref() };
+        own.expect("made for these weights")
+    }
+}
+
+/// What the inputs of some matrices need: whether one reads the activation as it is, and the one transform that the others share.
+struct Needs {
+    plain: bool,
+    fold: Option<Fold>,
+}
+
+impl Needs {
+    /// None if two transforms differ.
+    fn of(weights: &[&Weight]) -> Option<Needs> {
+        let mut folds = weights.iter().filter_map(|weight| weight.fold_in_front());
+        let fold = folds.next();
+        let plain = weights.iter().any(|weight| weight.fold_in_front().is_none());
+        folds.all(|other| Some(other) == fold).then_some(Needs { plain, fold })
+    }
+}
+
+impl Pass<'_, '_, '_> {
+    /// Whether tensors with these names, the next of a layer, can be left out.
+    fn can_skip(&self, names: &[&str], layer: Option<usize>) -> bool {
+        self.numerics.activations == ActivationMode::Whole && !self.emitter.wants_any(names, layer)
+    }
+
+    /// Norm and weight of each row, as matrices read it.
+    fn normed(&self, x: &Tensor, weight: &Buffer<f32>, needs: &Needs) -> Result<Input, EngineError> {
+        let n = weight.len();
+        let rows = x.len() / n;
+        let (device, eps) = (self.device, self.eps());
+        let Some(fold) = needs.fold else {
+            let mut plain = self.tensor(&x.shape)?;
+            launch::rms_norm_weighted(device, plain.all_mut(), x.all(), weight.all(), [rows, n], eps)?;
+            return Ok(Input { plain: Some(plain), folded: None });
+        };
+        self.with_fold(&x.shape, fold, needs, |to, params| {
+            launch::rms_norm_fold(device, to, x.all(), weight.all(), [rows, n], eps, params)
+        })
+    }
+
+    /// What a kernel that ends in a fold makes.
+    fn with_fold(
+        &self,
+        shape: &[usize],
+        fold: Fold,
+        needs: &Needs,
+        make: impl FnOnce(launch::Folded<'_>, &launch::FoldParams<'_>) -> Result<(), GpuError>,
+    ) -> Result<Input, EngineError> {
+        let mut plain = if needs.plain { Some(self.tensor(shape)?) } else { None };
+        let mut folded = self.tensor(shape)?;
+        let width = shape.last().copied().unwrap_or(0);
+        let params = self.weights.fold_params(&fold, width);
+        let to = launch::Folded { plain: plain.as_mut().map(Tensor::all_mut), folded: folded.all_mut() };
+        make(to, &params)?;
+        Ok(Input { plain, folded: Some((fold, folded)) })
+    }
+
+    /// Several products of one activation; matrices of one type in one launch where tokens are few.
+    fn products<const N: usize>(&self, weights: [&Weight; N], x: &Input) -> Result<[Tensor; N], EngineError> {
+        let n_tokens = x.of(weights[0]).len() / weights[0].matrix.n_in();
+        let mut products = Vec::with_capacity(N);
+        for weight in weights {
+            products.push(self.tensor(&[n_tokens, weight.matrix.n_out()])?);
+        }
+        let is_alike = |a: &Weight, b: &Weight| {
+            a.matrix.ty() == b.matrix.ty() && a.fold_in_front().is_some() == b.fold_in_front().is_some()
+        };
+        let mut rest: Vec<(&Weight, PartMut<'_, f32>)> =
+            weights.into_iter().zip(products.iter_mut().map(Tensor::all_mut)).collect();
+        while let Some(first) = rest.first().map(|(weight, _)| *weight) {
+            let (own, others): (Vec<_>, Vec<_>) =
+                rest.into_iter().partition(|(weight, _)| is_alike(weight, first));
+            rest = others;
+            let input = x.of(first).all();
+            if n_tokens <= launch::MAX_VEC_TOKENS {
+                let mut own: Vec<_> = own.into_iter().map(|(weight, y)| (&weight.matrix, y)).collect();
+                launch::mul_mats_vec(self.device, &mut own, input, n_tokens)?;
+            } else {
+                for (weight, y) in own {
+                    launch::mul_mat(self.device, y, &weight.matrix, input, n_tokens, None)?;
+                }
+            }
+        }
+        Ok(products.try_into().unwrap_or_else(|_| unreachable!("one product per weight")))
+    }
+
+    /// A product that is added to the residual stream.
+    fn product_on(&self, weight: &Weight, x: &Input, residual: &Tensor) -> Result<Tensor, EngineError> {
+        let mut sum = self.tensor(&residual.shape)?;
+        let (input, n_tokens) = (x.of(weight).all(), residual.shape[0]);
+        launch::mul_mat(self.device, sum.all_mut(), &weight.matrix, input, n_tokens, Some(residual.all()))?;
+        Ok(sum)
+    }
+}
+
+/// `attn_residual` of a layer with a delta net.
+pub(super) fn delta_net(
+    pass: &mut Pass<'_, '_, '_>,
+    il: usize,
+    (layer_weights, weights): (&LayerWeights, &DeltaNetWeights),
+    residual: &Tensor,
+    states: &mut DeltaNetStates,
+    sizes: Sizes,
+    tokens: &Tokens,
+) -> Result<Option<Tensor>, EngineError> {
+    let layer = Some(il);
+    let dialect = pass.numerics.dialect;
+    let (n_seqs, n_tokens) = (tokens.slots.len(), tokens.of_sequence());
+    let mut before = vec!["norm", "attn_norm", "linear_attn_qkv_mixed", "z", "beta"];
+    before.extend(dialect.beta_sigmoid);
+    before.extend(["alpha", "a_softplus", "gate", "conv_states", "conv_states_reshaped"]);
+    before.extend(["qkv_mixed_transposed", "conv_input", dialect.conv_state_last]);
+    before.extend(["conv_output_raw", "conv_output_silu", "q_conv", "k_conv", "q_conv_predelta"]);
+    before.extend(["k_conv_predelta", "v_conv_predelta", "state_predelta"]);
+    before.extend(dialect.gated_delta_net.map(|names| names.of(n_tokens)));
+    let behind = ["attn_output", "norm", "final_output", "linear_attn_out"];
+    let all: Vec<&str> = before.iter().chain(&behind).copied().collect();
+    let inputs = [&weights.qkv, &weights.gate, &weights.alpha, &weights.beta];
+    let (Some(needs), Some(out_needs)) = (Needs::of(&inputs), Needs::of(&[&weights.out])) else {
+        return Ok(None);
+    };
+    // With earlier states kept, tokens go one by one.
+    if pass.memory.n_rs_seq > 0 || !pass.can_skip(&all, layer) {
+        return Ok(None);
+    }
+    pass.emitter.skip(&before, layer);
+    let h = pass.hparams();
+    let (n_k, n_v, d) = (h.ssm_n_group, h.ssm_dt_rank, h.ssm_d_state);
+    let inner = h.ssm_d_inner;
+    let device = pass.device;
+    let scale = (1.0 / (d as f64).sqrt()) as f32;
+    let shape = launch::DeltaShape { n_seqs, n_tokens, n_k, n_v, d, head_map: HeadMap::Interleaved, scale };
+    let x = pass.normed(residual, &layer_weights.attn_norm, &needs)?;
+    let [qkv, z, alpha, beta] = pass.products(inputs, &x)?;
+    let mut o = pass.tensor(&[n_seqs * n_tokens, inner])?;
+    if n_tokens == 1 {
+        step(pass, weights, [&qkv, &alpha, &beta], &mut o, states, tokens, &shape)?;
+    } else {
+        many_steps(pass, weights, [&qkv, &alpha, &beta], &mut o, states, tokens, &shape)?;
+    }
+    if pass.emitter.wants_any(&["new_state"], layer) {
+        let state = sizes.s;
+        let slots = || tokens.slots.iter().map(|slots| slots.before.s);
+        let after = gathered(pass, &states.s, state, slots())?.shaped(&[n_seqs, n_v, d, d]);
+        let after = pass.emit("new_state", layer, after)?;
+        scatter(device, &mut states.s, state, slots(), &after)?;
+    } else {
+        pass.emitter.skip(&["new_state"], layer);
+    }
+    pass.emitter.skip(&behind, layer);
+    let rows = n_seqs * n_tokens;
+    let (norm, eps, both) = (weights.norm.all(), pass.eps(), [o.all(), z.all()]);
+    let gated = match out_needs.fold {
+        Some(fold) => pass.with_fold(&o.shape, fold, &out_needs, |to, params| {
+            launch::gated_norm_fold(device, to, both, norm, [rows, inner], eps, params)
+        })?,
+        None => {
+            let mut gated = pass.tensor(&o.shape)?;
+            launch::gated_norm(device, gated.all_mut(), both, norm, [rows * n_v, d], eps)?;
+            Input { plain: Some(gated), folded: None }
+        }
+    };
+    pass.product_on(&weights.out, &gated, residual).map(Some)
+}
+
+/// One token of each sequence: convolution, norms, gates and recurrence in one launch.
+fn step(
+    pass: &Pass<'_, '_, '_>,
+    weights: &DeltaNetWeights,
+    [qkv, alpha, beta]: [&Tensor; 3],
+    o: &mut Tensor,
+    states: &mut DeltaNetStates,
+    tokens: &Tokens,
+    shape: &launch::DeltaShape,
+) -> Result<(), GpuError> {
+    let norm = match pass.qk_l2_norm {
+        QkL2Norm::MaxNormEps => launch::HeadNorm::Max(pass.eps()),
+        _ => launch::HeadNorm::Inside(f64::from(pass.eps())),
+    };
+    let to = launch::StepStates {
+        states: states.s.all_mut(),
+        slots: tokens.slots(),
+        conv: states.conv.all_mut(),
+        from: tokens.conv_from(),
+        to: tokens.conv_to(),
+    };
+    let inputs = launch::StepInputs {
+        qkv: qkv.all(),
+        kernel: weights.conv1d.all(),
+        alpha: alpha.all(),
+        beta: beta.all(),
+        dt: weights.dt.all(),
+        a: weights.a.all(),
+    };
+    launch::delta_net_step(pass.device, o.all_mut(), to, &inputs, norm, shape)
+}
+
+/// Several tokens of each sequence.
+fn many_steps(
+    pass: &Pass<'_, '_, '_>,
+    weights: &DeltaNetWeights,
+    [qkv, alpha, beta]: [&Tensor; 3],
+    o: &mut Tensor,
+    states: &mut DeltaNetStates,
+    tokens: &Tokens,
+    shape: &launch::DeltaShape,
+) -> Result<(), EngineError> {
+    let device = pass.device;
+    let h = pass.hparams();
+    let &launch::DeltaShape { n_seqs, n_tokens, n_k, n_v, d, .. } = shape;
+    let (rows, channels, key) = (n_seqs * n_tokens, h.conv_channels(), n_k * d);
+    let mut convolved = pass.tensor(&[rows, channels])?;
+    let conv = launch::ConvShape { n_seqs, n_tokens, channels, d_conv: h.ssm_d_conv };
+    let (from, to, kernel) = (tokens.conv_from(), tokens.conv_to(), weights.conv1d.all());
+    launch::ssm_conv_silu(
+        device,
+        convolved.all_mut(),
+        states.conv.all_mut(),
+        from,
+        to,
+        qkv.all(),
+        kernel,
+        &conv,
+    )?;
+    let (mut q, mut k) = (pass.tensor(&[rows, key])?, pass.tensor(&[rows, key])?);
+    for (y, at) in [(&mut q, 0), (&mut k, key)] {
+        let heads = launch::Heads { tokens: rows, per_token: n_k, n: d, stride: channels };
+        let x = convolved.part(at..convolved.len());
+        match pass.qk_l2_norm {
+            QkL2Norm::MaxNormEps => launch::l2_norm(device, y.all_mut(), x, heads, pass.eps())?,
+            _ => launch::l2_norm_inside(device, y.all_mut(), x, heads, f64::from(pass.eps()))?,
+        }
+    }
+    let (mut gate, mut activated) = (pass.tensor(&[rows, n_v])?, pass.tensor(&[rows, n_v])?);
+    let from =
+        launch::GateInputs { alpha: alpha.all(), beta: beta.all(), dt: weights.dt.all(), a: weights.a.all() };
+    launch::gates(device, gate.all_mut(), activated.all_mut(), from)?;
+    let heads = [
+        launch::DeltaHeads { values: q.all(), stride: key },
+        launch::DeltaHeads { values: k.all(), stride: key },
+        launch::DeltaHeads { values: convolved.part(2 * key..convolved.len()), stride: channels },
+    ];
+    let (gate, beta) = (gate.all(), activated.all());
+    launch::gated_delta_net(
+        device,
+        o.all_mut(),
+        states.s.all_mut(),
+        heads,
+        gate,
+        beta,
+        tokens.slots(),
+        shape,
+    )?;
+    Ok(())
+}
+
+/// `attn_residual` of a layer with full attention.
+pub(super) fn attention(
+    pass: &mut Pass<'_, '_, '_>,
+    il: usize,
+    (layer_weights, weights): (&LayerWeights, &AttentionWeights),
+    residual: &Tensor,
+    caches: &mut BTreeMap<i32, KvCache>,
+    tokens: &Tokens,
+) -> Result<Option<Tensor>, EngineError> {
+    let names = [
+        "norm",
+        "attn_norm",
+        "Qcur_full",
+        "Qcur_reshaped",
+        "Vcur",
+        "Vcur",
+        "Kcur",
+        "norm",
+        "Qcur_normed",
+        "Qcur",
+        "norm",
+        "Kcur_normed",
+        "Kcur",
+        "kq",
+        "kq_soft_max",
+        "kqv",
+        "attn_pregate",
+        "gate_reshaped",
+        "gate_sigmoid",
+        "attn_gated",
+        "attn_output",
+    ];
+    let inputs = [&weights.q, &weights.k, &weights.v];
+    let (Some(needs), Some(out_needs)) = (Needs::of(&inputs), Needs::of(&[&weights.output])) else {
+        return Ok(None);
+    };
+    let h = pass.hparams();
+    let (n_head, n_head_kv, head_dim) = (h.n_head, h.n_head_kv, h.n_embd_head);
+    let is_alike = pass.numerics.type_k == pass.numerics.type_v;
+    if !launch::FlashShape::fits(n_head, n_head_kv, head_dim) || !is_alike || !pass.can_skip(&names, Some(il))
+    {
+        return Ok(None);
+    }
+    pass.emitter.skip(&names, Some(il));
+    let device = pass.device;
+    let n_tokens = tokens.n_tokens;
+    let x = pass.normed(residual, &layer_weights.attn_norm, &needs)?;
+    let [q_full, k, v] = pass.products(inputs, &x)?;
+    let heads = |n_head: usize, head_stride: usize| launch::RopeShape {
+        n_tokens,
+        n_head,
+        head_dim,
+        n_rot: h.n_rot,
+        token_stride: n_head * head_stride,
+        head_stride,
+    };
+    let (mut q, mut rotated) = (pass.tensor(&[n_tokens, n_head * head_dim])?, pass.tensor(&k.shape)?);
+    for (y, x, norm, shape) in [
+        (&mut q, &q_full, &weights.q_norm, heads(n_head, 2 * head_dim)),
+        (&mut rotated, &k, &weights.k_norm, heads(n_head_kv, head_dim)),
+    ] {
+        let (positions, table) = (tokens.positions(), pass.rope.all());
+        launch::qk_norm_rope(device, y.all_mut(), x.all(), norm.all(), positions, table, &shape, pass.eps())?;
+    }
+    let scale = h.f_attention_scale.unwrap_or((1.0 / (head_dim as f64).sqrt()) as f32);
+    let mut attended = pass.tensor(&q.shape)?;
+    for (placed, stream) in tokens.placement.streams.iter().zip(&tokens.streams) {
+        let cache = caches.get_mut(&placed.stream).expect("made when the tokens were placed");
+        let rows = |width: usize| stream.tokens.start * width..stream.tokens.end * width;
+        let (k_rows, v_rows) = (rotated.part(rows(n_head_kv * head_dim)), v.part(rows(n_head_kv * head_dim)));
+        launch::kv_append(
+            device,
+            cache.k.all_mut(),
+            cache.v.all_mut(),
+            k_rows,
+            v_rows,
+            tokens.cells(stream),
+        )?;
+        let (n_seqs, n_tokens) = (stream.sequences.len(), tokens.of_sequence());
+        let shape = launch::FlashShape { n_seqs, n_tokens, n_head, n_head_kv, head_dim, scale };
+        let (y, q) = (attended.part_mut(rows(n_head * head_dim)), q.part(rows(n_head * head_dim)));
+        let all = 0..cache.k.len();
+        let of = |first| launch::FlashCache {
+            k: cache.k.part(all.clone()),
+            v: cache.v.part(all.clone()),
+            first,
+            cells: tokens.list(stream),
+        };
+        if n_tokens <= SINGLE_TOKENS {
+            // As many as the cache has: what is recorded once runs at every position.
+            let n_splits = shape.n_splits(device, cache.k.len() / (n_head_kv * head_dim))?;
+            let mut scratch = pass.tensor(&[shape.n_scratch(n_splits)])?;
+            let (of, n_seen) = (of(tokens.first_of_token(stream)), tokens.n_seen(stream));
+            launch::flash_attn_decode(device, y, scratch.all_mut(), q, &of, n_seen, n_splits, &shape)?;
+        } else {
+            let (of, n_past) = (of(tokens.first_of_sequence(stream)), tokens.n_past(stream));
+            launch::flash_attn_prefill(device, y, q, &of, n_past, &shape)?;
+        }
+    }
+    let (width, x, gate) = (n_head * head_dim, attended.all(), q_full.all());
+    let gated = match out_needs.fold {
+        Some(fold) => pass.with_fold(&attended.shape, fold, &out_needs, |to, params| {
+            launch::sigmoid_gate_fold(device, to, x, gate, [n_tokens, width, head_dim], params)
+        })?,
+        None => {
+            let mut gated = pass.tensor(&attended.shape)?;
+            launch::sigmoid_mul(device, gated.all_mut(), x, gate, head_dim)?;
+            Input { plain: Some(gated), folded: None }
+        }
+    };
+    pass.product_on(&weights.output, &gated, residual).map(Some)
+}
+
+/// `l_out` of a layer.
+pub(super) fn feed_forward(
+    pass: &mut Pass<'_, '_, '_>,
+    il: usize,
+    weights: &LayerWeights,
+    residual: &Tensor,
+) -> Result<Option<Tensor>, EngineError> {
+    let names = ["norm", "attn_post_norm", "ffn_gate", "ffn_up", "ffn_swiglu", "ffn_out"];
+    let inputs = [&weights.ffn_gate, &weights.ffn_up];
+    let (Some(needs), Some(out_needs)) = (Needs::of(&inputs), Needs::of(&[&weights.ffn_down])) else {
+        return Ok(None);
+    };
+    if !pass.can_skip(&names, Some(il)) {
+        return Ok(None);
+    }
+    pass.emitter.skip(&names, Some(il));
+    let x = pass.normed(residual, &weights.post_attention_norm, &needs)?;
+    let [gate, up] = pass.products(inputs, &x)?;
+    let [rows, n] = gate.shape[..] else { unreachable!("a product is [n_tokens, n_out]") };
+    let product = match out_needs.fold {
+        Some(fold) => pass.with_fold(&gate.shape, fold, &out_needs, |to, params| {
+            launch::swiglu_fold(pass.device, to, gate.all(), up.all(), [rows, n], params)
+        })?,
+        None => {
+            let mut product = pass.tensor(&gate.shape)?;
+            launch::swiglu(pass.device, product.all_mut(), gate.all(), up.all())?;
+            Input { plain: Some(product), folded: None }
+        }
+    };
+    pass.product_on(&weights.ffn_down, &product, residual).map(Some)
+}
+
+/// Logits `[wanted, n_vocab]`, not emitted yet.
+pub(super) fn head(
+    pass: &mut Pass<'_, '_, '_>,
+    residual: &Tensor,
+    wanted: &[usize],
+    tokens: &Tokens,
+) -> Result<Option<Tensor>, EngineError> {
+    let mut names = vec!["norm"];
+    if pass.numerics.dialect.output_rows == OutputRows::BehindLastNorm {
+        names.push("h_nextn");
+    }
+    names.push("result_norm");
+    let weights = pass.weights;
+    let Some(needs) = Needs::of(&[weights.output()]) else { return Ok(None) };
+    // A step without outputs ends in front of the logits, and of their names.
+    let is_last = pass.numerics.dialect.output_rows == OutputRows::BehindLastNorm;
+    if wanted.is_empty() || !is_last || !pass.can_skip(&names, None) {
+        return Ok(None);
+    }
+    pass.emitter.skip(&names, None);
+    let picked;
+    let rows = if wanted.len() == tokens.n_tokens {
+        residual
+    } else {
+        picked = pass.pick(residual, tokens)?;
+        &picked
+    };
+    let x = pass.normed(rows, &weights.output_norm, &needs)?;
+    let [logits] = pass.products([weights.output()], &x)?;
+    Ok(Some(logits))
+}
