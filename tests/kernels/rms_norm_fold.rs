@@ -3,7 +3,7 @@
 use lockstep::engine::gpu::launch::{self, FoldParams, Folded};
 
 use crate::fold::{check_folded, signs};
-use crate::support::{in_every_order, values};
+use crate::support::{assert_same_bits, in_every_order, values};
 
 #[test]
 fn a_norm_and_its_fold_in_one_launch() {
@@ -33,6 +33,30 @@ fn a_norm_and_its_fold_in_one_launch() {
                     launch::rms_norm_fold(device, to, x.all(), w.all(), [rows, n], 1e-6, &fold)
                 });
             }
+        }
+    });
+}
+
+#[test]
+fn a_residual_and_the_norm_behind_it() {
+    in_every_order(|device| {
+        for (n, block, rows) in [(6, 2, 2), (384, 128, 2), (5120, 1024, 1)] {
+            let [a, b, w] = [(rows * n, 1), (rows * n, 2), (n, 3)]
+                .map(|(n, seed)| device.upload(&values(n, seed)).unwrap());
+            let signs = device.upload(&signs(n)).unwrap();
+            let fold = FoldParams { signs: Some(signs.all()), ..FoldParams::of_block(block) };
+            let [mut sum, mut plain] = [rows * n; 2].map(|n| device.alloc(n).unwrap());
+            launch::add(device, sum.all_mut(), a.all(), b.all()).unwrap();
+            launch::rms_norm_weighted(device, plain.all_mut(), sum.all(), w.all(), [rows, n], 1e-6).unwrap();
+            let expected = device.read(sum.all()).unwrap();
+            let what = format!("add_rms_norm_fold of [{rows}, {n}] in blocks of {block}");
+            check_folded(device, &what, (n, &fold), &plain, |to| {
+                let mut sum = device.alloc(rows * n).unwrap();
+                let from = [a.all(), b.all(), w.all()];
+                launch::add_rms_norm_fold(device, sum.all_mut(), to, from, [rows, n], 1e-6, &fold)?;
+                assert_same_bits(&what, &device.read(sum.all())?, &expected);
+                Ok(())
+            });
         }
     });
 }

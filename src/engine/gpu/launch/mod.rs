@@ -42,7 +42,7 @@ pub use kv_append::{Cells, CellsMut, kv_append};
 pub use mul_mat::mul_mat;
 pub use mul_mat_vec::{MAX_VEC_TOKENS, mul_mat_vec, mul_mats_vec};
 pub use norm::{Heads, l2_norm, l2_norm_inside, rms_norm, rms_norm_weighted};
-pub use rms_norm_fold::rms_norm_fold;
+pub use rms_norm_fold::{add_rms_norm_fold, rms_norm_fold};
 pub use rope::{RopeShape, qk_norm_rope, rope, rope_table};
 pub use sigmoid_gate_fold::sigmoid_gate_fold;
 pub use ssm_conv::{ConvShape, conv_input, conv_state, ssm_conv, ssm_conv_silu};

@@ -1,6 +1,6 @@
 //! Launches of kernels/rms_norm_fold.cu.
 
-use super::super::{Arg, Device, GpuError, Grid, Part};
+use super::super::{Arg, Device, GpuError, Grid, Part, PartMut};
 use super::fold::{FoldParams, Folded};
 use super::norm::{CHUNK, WARP, assert_indexable, is_wide};
 
@@ -25,17 +25,58 @@ pub fn rms_norm_fold(
     fold: &FoldParams<'_>,
 ) -> Result<(), GpuError> {
     let what = "rms_norm_fold";
-    assert_indexable(rows * n);
-    to.check(what, rows, n, fold);
-    assert!(fold.heads.is_none() && n <= MAX_ROW, "{what}: rows of {n} values, heads {:?}", fold.heads);
-    assert_eq!([x.len(), weight.len()], [rows * n, n], "{what} of [{rows}, {n}]");
-    let are_aligned = [to.is_aligned(), x.is_aligned(16), weight.is_aligned(16), fold.is_wide()];
-    let wide: Arg = i32::from(is_wide(&[n], &are_aligned)).into();
-    let grid = fold.shared(Grid::new(rows, n.div_ceil(CHUNK) * WARP));
+    check(what, &to, weight, [rows, n], fold);
+    assert_eq!(x.len(), rows * n, "{what} of [{rows}, {n}]");
+    let wide = wide(&to, weight, n, fold, x.is_aligned(16));
     let [plain, folded] = to.args();
     let args = [
         &[plain, folded, x.into(), weight.into(), fold.signs()][..],
         &[n.into(), fold.log_block(), wide, fold.scale(), eps.into()],
     ];
-    device.launch("rms_norm_fold_f32", grid, &args.concat())
+    device.launch("rms_norm_fold_f32", grid(rows, n, fold), &args.concat())
+}
+
+/// `sum = a + b` for `[a, b, weight]`, and [`rms_norm_fold`] of it, in one launch: a residual and the norm behind it.
+///
+/// # Errors
+/// If the launch fails.
+///
+/// # Panics
+/// If sizes do not belong together, rows are too long, or the fold reorders heads.
+pub fn add_rms_norm_fold(
+    device: &Device,
+    mut sum: PartMut<'_, f32>,
+    mut to: Folded<'_>,
+    [a, b, weight]: [Part<'_, f32>; 3],
+    [rows, n]: [usize; 2],
+    eps: f32,
+    fold: &FoldParams<'_>,
+) -> Result<(), GpuError> {
+    let what = "add_rms_norm_fold";
+    check(what, &to, weight, [rows, n], fold);
+    assert_eq!([sum.len(), a.len(), b.len()], [rows * n; 3], "{what} of [{rows}, {n}]");
+    let is_aligned = sum.is_aligned(16) && a.is_aligned(16) && b.is_aligned(16);
+    let wide = wide(&to, weight, n, fold, is_aligned);
+    let [plain, folded] = to.args();
+    let args = [
+        &[(&mut sum).into(), plain, folded, a.into(), b.into(), weight.into(), fold.signs()][..],
+        &[n.into(), fold.log_block(), wide, fold.scale(), eps.into()],
+    ];
+    device.launch("add_rms_norm_fold_f32", grid(rows, n, fold), &args.concat())
+}
+
+fn check(what: &str, to: &Folded<'_>, weight: Part<'_, f32>, [rows, n]: [usize; 2], fold: &FoldParams<'_>) {
+    assert_indexable(rows * n);
+    to.check(what, rows, n, fold);
+    assert!(fold.heads.is_none() && n <= MAX_ROW, "{what}: rows of {n} values, heads {:?}", fold.heads);
+    assert_eq!(weight.len(), n, "{what}: weight");
+}
+
+fn wide(to: &Folded<'_>, weight: Part<'_, f32>, n: usize, fold: &FoldParams<'_>, is_aligned: bool) -> Arg {
+    let are_aligned = [to.is_aligned(), weight.is_aligned(16), fold.is_wide(), is_aligned];
+    i32::from(is_wide(&[n], &are_aligned)).into()
+}
+
+fn grid(rows: usize, n: usize, fold: &FoldParams<'_>) -> Grid {
+    fold.shared(Grid::new(rows, n.div_ceil(CHUNK) * WARP))
 }
