@@ -1,6 +1,6 @@
 //! kernels/norm.cu.
 
-use lockstep::engine::gpu::{Device, launch};
+use lockstep::engine::gpu::launch;
 use lockstep::ops::{self, Number, Tracked};
 use ndarray::Array2;
 
@@ -73,53 +73,26 @@ fn heads_of(n: usize, at: usize) -> (launch::Heads, Vec<f32>, Vec<f32>) {
     (heads, all, packed)
 }
 
-type Launcher = fn(&Device, &mut Vec<f32>, &[f32], usize, launch::Heads, f64);
-
-fn l2_norms() -> [(&'static str, Launcher, fn(&mut Array2<Tracked>, f64)); 2] {
-    [
-        (
-            "l2_norm",
-            |device, y, all, at, heads, eps| {
-                let from = device.upload(all).unwrap();
-                let mut to = device.alloc(y.len()).unwrap();
-                launch::l2_norm(device, to.all_mut(), from.part(at..all.len()), heads, eps as f32).unwrap();
-                *y = device.read(to.all()).unwrap();
-            },
-            |x, eps| ops::l2_norm(x, eps),
-        ),
-        (
-            "l2_norm_inside",
-            |device, y, all, at, heads, eps| {
-                let from = device.upload(all).unwrap();
-                let mut to = device.alloc(y.len()).unwrap();
-                launch::l2_norm_inside(device, to.all_mut(), from.part(at..all.len()), heads, eps).unwrap();
-                *y = device.read(to.all()).unwrap();
-            },
-            |x, eps| {
-                let n = x.ncols() as f64;
-                ops::rms_norm(x, eps / n);
-                x.mapv_inplace(|value| value * Tracked::from_f64(1.0 / n.sqrt()));
-            },
-        ),
-    ]
-}
-
 #[test]
 fn l2_norms_of_strided_heads() {
     in_every_order(|device| {
-        for (name, run, norm) in l2_norms() {
-            for (n, at) in [(1, 0), (8, 0), (8, 8), (16, 1), (33, 0), (128, 256), (300, 4)] {
-                // Small and large beside the norms, which are about sqrt(n / 3).
-                for eps in [f64::from(1e-6f32), 64.0] {
-                    let (heads, all, packed) = heads_of(n, at);
-                    let mut y = vec![0.0; packed.len()];
-                    run(device, &mut y, &all, at, heads, eps);
-                    assert_rounded(
-                        &format!("{name} of {n} at {at}"),
-                        &y,
-                        &exactly(&packed, n, |x| norm(x, eps)),
-                    );
-                }
+        for (n, at) in [(1, 0), (8, 0), (8, 8), (16, 1), (33, 0), (128, 256), (300, 4)] {
+            // Small and large beside the norms, which are about sqrt(n / 3).
+            for eps in [1e-6f32, 64.0] {
+                let (heads, all, packed) = heads_of(n, at);
+                let from = device.upload(&all).unwrap();
+                let mut to = device.alloc(packed.len()).unwrap();
+                let what = format!("l2_norm of {n} at {at}, eps {eps}");
+                launch::l2_norm(device, to.all_mut(), from.part(at..all.len()), heads, eps).unwrap();
+                let exact = exactly(&packed, n, |x| ops::l2_norm(x, f64::from(eps)));
+                assert_rounded(&what, &device.read(to.all()).unwrap(), &exact);
+                let eps = f64::from(eps);
+                launch::l2_norm_inside(device, to.all_mut(), from.part(at..all.len()), heads, eps).unwrap();
+                let exact = exactly(&packed, n, |x| {
+                    ops::rms_norm(x, eps / n as f64);
+                    x.mapv_inplace(|value| value * Tracked::from_f64(1.0 / (n as f64).sqrt()));
+                });
+                assert_rounded(&format!("{what} inside"), &device.read(to.all()).unwrap(), &exact);
             }
         }
     });

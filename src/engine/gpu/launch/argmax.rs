@@ -7,6 +7,9 @@ const THREADS: usize = 256;
 /// Values of a row that a thread block looks at.
 const PART: usize = 8192;
 
+/// What a grid has room for in its second dimension.
+pub(super) const MAX_ROWS: usize = 65535;
+
 /// Values of scratch memory that [`argmax`] needs.
 pub fn argmax_scratch(rows: usize, n: usize) -> usize {
     rows * n.div_ceil(PART)
@@ -30,6 +33,7 @@ pub fn argmax(
 ) -> Result<(), GpuError> {
     assert!(n > 0 && x.len() == rows * n && ids.len() == rows, "argmax of [{rows}, {n}]");
     assert_eq!(scratch.len(), argmax_scratch(rows, n), "argmax of [{rows}, {n}]: scratch");
+    assert!(rows <= MAX_ROWS, "argmax of {rows} rows");
     let parts = n.div_ceil(PART);
     let wide = i32::from(is_wide(&[n], &[x.is_aligned(16)]));
     let args = [(&mut scratch).into(), x.into(), n.into(), PART.into(), wide.into()];

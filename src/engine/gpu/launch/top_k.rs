@@ -1,6 +1,7 @@
 //! Launches of kernels/top_k.cu.
 
 use super::super::{Arg, Device, GpuError, Grid, Part, PartMut};
+use super::argmax::MAX_ROWS;
 
 const THREADS: usize = 256;
 /// Candidates that a thread block sorts.
@@ -37,6 +38,7 @@ pub fn top_k(
     assert!((1..=MAX_K.min(n)).contains(&k), "top_k: {k} of {n}");
     assert_eq!([values.len(), ids.len(), x.len()], [rows * k, rows * k, rows * n], "top_k of [{rows}, {n}]");
     assert_eq!(scratch.len(), top_k_scratch(rows, n, k), "top_k of [{rows}, {n}]: scratch");
+    assert!(rows <= MAX_ROWS, "top_k of {rows} rows");
     let grid = |count: usize| Grid::new_2d([count.div_ceil(GROUP), rows], THREADS);
     let mut count = behind(n, k);
     // Each pass leaves less than the one before: they take turns with two areas.
