@@ -44,6 +44,10 @@ impl Tap for Keep {
         }
         Ok(None)
     }
+
+    fn wants(&self, id: &TensorId) -> bool {
+        self.only.is_none_or(|filter| filter(&id.name))
+    }
 }
 
 /// Part of a sequence, with logits wanted for every token.

@@ -5,18 +5,50 @@ use std::sync::Arc;
 use ndarray::Array2;
 
 use super::cache::CacheRows;
-use super::forward::{Pass, Pool};
+use super::forward::{Pass, Pool, Tensor};
 use super::launch;
 use super::state::{LayerState, Sizes, State};
 use super::tokens::Tokens;
 use super::weights::{GpuModel, rope};
-use super::{Buffer, Device, GpuError};
+use super::{Buffer, Device, GpuError, Recording};
 use crate::engine::{
-    Conventions, DeltaNetRoute, Emitter, Engine, EngineError, LayerSnapshot, Memory, Numerics, QkL2Norm,
-    SequenceSnapshot, Snapshot, StateChange, Tap, Ubatch,
+    ActivationMode, Conventions, DeltaNetRoute, Emitter, Engine, EngineError, LayerSnapshot, Memory, NullTap,
+    Numerics, QkL2Norm, SequenceSnapshot, Snapshot, StateChange, Tap, Ubatch,
 };
 use crate::model::Hparams;
 use crate::tensor::GgmlType;
+
+/// What a recorded step was recorded for.
+#[derive(PartialEq, Eq, Debug)]
+struct DecodeKey {
+    /// The streams in the order of the ubatch: each has a cache of its own.
+    streams: Vec<i32>,
+    /// With more slots, states lie elsewhere.
+    n_slots: usize,
+}
+
+/// A step of one token for each sequence, which launches the same at every position.
+struct Decode {
+    key: DecodeKey,
+    /// The launches, and where they leave the logits; none until it comes for the second time.
+    recorded: Option<(Recording, Tensor)>,
+    /// What the launches read of a step.
+    ints: Option<Buffer<i32>>,
+}
+
+impl Decode {
+    fn first(key: DecodeKey) -> Decode {
+        Decode { key, recorded: None, ints: None }
+    }
+
+    fn take_ints(&mut self) -> Option<Buffer<i32>> {
+        self.ints.take()
+    }
+
+    fn give_ints(&mut self, tokens: Tokens) {
+        self.ints = Some(tokens.into_ints());
+    }
+}
 
 /// An engine that runs a model's layers on a GPU, or on the emulator of one.
 pub struct GpuEngine<'m> {
@@ -29,6 +61,9 @@ pub struct GpuEngine<'m> {
     n_ctx: usize,
     state: State,
     pool: Pool,
+    /// Whether steps that launch the same at every position are recorded.
+    records: bool,
+    decode: Option<Decode>,
     steps: u32,
     /// A step has begun and not ended: some layers hold its tokens, others do not.
     unfinished: bool,
@@ -57,7 +92,20 @@ impl<'m> GpuEngine<'m> {
         let state = State::new(device, of.hparams(), types, memory, n_ctx)?;
         let pool = Pool::new(device);
         let (model, steps, unfinished) = (Arc::clone(model), 0, false);
-        Ok(GpuEngine { model, rope, numerics, qk_l2_norm, memory, n_ctx, state, pool, steps, unfinished })
+        Ok(GpuEngine {
+            model,
+            rope,
+            numerics,
+            qk_l2_norm,
+            memory,
+            n_ctx,
+            state,
+            pool,
+            records: true,
+            decode: None,
+            steps,
+            unfinished,
+        })
     }
 
     /// The engine with another way to keep the state of its sequences; it forgets those that it has.
@@ -66,8 +114,21 @@ impl<'m> GpuEngine<'m> {
     /// If memory does not suffice.
     pub fn with_memory(mut self, memory: Memory) -> Result<Self, EngineError> {
         self.memory = memory;
-        self.state = self.empty()?;
+        self.put(self.empty()?);
         Ok(self)
+    }
+
+    /// The engine without recorded launches: each is made anew in every step.
+    #[must_use]
+    pub fn without_graph(mut self) -> Self {
+        self.records = false;
+        self
+    }
+
+    /// Takes another state; what was recorded works in the one before.
+    fn put(&mut self, state: State) {
+        self.state = state;
+        self.decode = None;
     }
 
     /// The engine with what it rounds on purpose; it forgets the sequences that it has.
@@ -81,7 +142,7 @@ impl<'m> GpuEngine<'m> {
             return Err(EngineError::NotSupported { engine: self.model.device.driver().to_string(), what });
         }
         self.numerics = numerics;
-        self.state = self.empty()?;
+        self.put(self.empty()?);
         Ok(self)
     }
 
@@ -100,6 +161,66 @@ impl<'m> GpuEngine<'m> {
 
     fn empty(&self) -> Result<State, GpuError> {
         State::new(&self.model.device, self.hparams(), self.types(), self.memory, self.n_ctx)
+    }
+
+    /// Runs all layers.
+    fn run(
+        &mut self,
+        ubatch: &Ubatch,
+        tokens: &Tokens,
+        tap: &mut dyn Tap,
+    ) -> Result<Option<Tensor>, EngineError> {
+        let wanted: Vec<usize> = (0..ubatch.tokens.len()).filter(|&t| ubatch.outputs[t]).collect();
+        let mut pass = Pass {
+            device: &self.model.device,
+            model: self.model.model,
+            weights: &self.model.weights,
+            rope: &self.rope,
+            numerics: self.numerics,
+            qk_l2_norm: self.qk_l2_norm,
+            memory: self.memory,
+            pool: &self.pool,
+            emitter: Emitter::new(tap, self.steps),
+        };
+        pass.run(&wanted, tokens, &mut self.state)
+    }
+
+    /// What a step depends on besides the numbers that it reads from device memory, if it is one that launches the same at every
+    /// position: one token of each sequence, with its logits, and nobody looks on.
+    fn recordable(&self, ubatch: &Ubatch, tokens: &Tokens, is_tapped: bool) -> Option<DecodeKey> {
+        let is_single = tokens.of_sequence() == 1 && ubatch.outputs.iter().all(|&wanted| wanted);
+        let is_plain = self.memory.n_rs_seq == 0 && self.numerics.activations == ActivationMode::Whole;
+        let has_lists = tokens.streams.iter().any(|stream| tokens.list(stream).is_some());
+        let records = self.records && is_single && is_plain && !has_lists && !is_tapped;
+        let streams = || tokens.placement.streams.iter().map(|placed| placed.stream);
+        records.then(|| DecodeKey { streams: streams().collect(), n_slots: self.state.n_slots() })
+    }
+
+    /// A step that is recorded when it comes for the second time, and replayed from then on.
+    fn decode(&mut self, key: DecodeKey, ubatch: &Ubatch, tokens: &Tokens) -> Result<Vec<f32>, EngineError> {
+        let device = self.model.device.clone();
+        let known = self.decode.take().filter(|decode| decode.key == key);
+        let recorded = match known {
+            // The first time kernels are compiled and buffers made, which cannot be recorded.
+            None => {
+                self.decode = Some(Decode::first(key));
+                let logits = self.run(ubatch, tokens, &mut NullTap)?;
+                return Ok(device.read(logits.expect("all tokens have outputs").all())?);
+            }
+            Some(Decode { recorded: Some(recorded), .. }) => recorded,
+            Some(_) => {
+                let mut logits = None;
+                let launches = device.record(|| {
+                    logits = self.run(ubatch, tokens, &mut NullTap)?;
+                    Ok::<_, EngineError>(())
+                })?;
+                (launches, logits.expect("all tokens have outputs"))
+            }
+        };
+        recorded.0.replay()?;
+        let logits = device.read(recorded.1.all())?;
+        self.decode = Some(Decode { key, recorded: Some(recorded), ints: None });
+        Ok(logits)
     }
 
     fn check_finished(&self) -> Result<(), EngineError> {
@@ -208,24 +329,20 @@ impl Engine for GpuEngine<'_> {
         self.check_finished()?;
         let found = self.state.sequences.check(ubatch, self.hparams().n_vocab)?;
         self.unfinished = true;
-        let device = &self.model.device;
-        let tokens = Tokens::place(device, &mut self.state, ubatch, found, None)?;
-        let wanted: Vec<usize> = (0..ubatch.tokens.len()).filter(|&t| ubatch.outputs[t]).collect();
-        let mut pass = Pass {
-            device,
-            model: self.model.model,
-            weights: &self.model.weights,
-            rope: &self.rope,
-            numerics: self.numerics,
-            qk_l2_norm: self.qk_l2_norm,
-            memory: self.memory,
-            pool: &self.pool,
-            emitter: Emitter::new(tap, self.steps),
+        let device = self.model.device.clone();
+        let ints = self.decode.as_mut().and_then(Decode::take_ints);
+        let tokens = Tokens::place(&device, &mut self.state, ubatch, found, ints)?;
+        let key = self.recordable(ubatch, &tokens, tap.is_active());
+        let logits = match key {
+            None => {
+                let logits = self.run(ubatch, &tokens, tap)?;
+                logits.map_or(Ok(Vec::new()), |logits| device.read(logits.all()))?
+            }
+            Some(key) => self.decode(key, ubatch, &tokens)?,
         };
-        let logits = match pass.run(&wanted, &tokens, &mut self.state)? {
-            Some(logits) => device.read(logits.all())?,
-            None => Vec::new(),
-        };
+        if let Some(decode) = &mut self.decode {
+            decode.give_ints(tokens);
+        }
         self.state.advance(&ubatch.sequences);
         self.steps += 1;
         self.unfinished = false;
@@ -251,7 +368,7 @@ impl Engine for GpuEngine<'_> {
     }
 
     fn restore(&mut self, snapshot: &Snapshot) -> Result<(), EngineError> {
-        self.state = self.restored(snapshot)?;
+        self.put(self.restored(snapshot)?);
         self.unfinished = false;
         Ok(())
     }

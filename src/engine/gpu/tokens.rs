@@ -25,8 +25,6 @@ pub(super) struct StreamTokens {
     pub(super) tokens: Range<usize>,
     /// Of the ubatch.
     pub(super) sequences: Range<usize>,
-    /// The most cells that one of its tokens sees.
-    pub(super) n_seen: usize,
     /// Where the cells of its sequences are listed, unless each has those from 0 on.
     list: Option<Range<usize>>,
 }
@@ -117,7 +115,6 @@ impl Tokens {
             streams.push(StreamTokens {
                 tokens,
                 sequences: own,
-                n_seen: placed.seen.iter().map(Vec::len).max().unwrap_or(0),
                 list: (!is_plain).then(|| writer.section(listed)),
             });
         }

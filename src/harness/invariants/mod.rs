@@ -17,7 +17,7 @@ pub use plans::INVARIANTS;
 pub use subject::{CpuSubject, GpuSubject, Subject, SumOrder};
 
 use self::floor::TokenFloor;
-use self::plans::{Plan, Prompts};
+use self::plans::{Cuts, Plan, Prompts};
 use self::script::Script;
 use self::trace::Trace;
 use super::HarnessError;
@@ -172,7 +172,11 @@ impl Runner<'_> {
         plan: Plan<'_>,
     ) -> Result<Outcome, HarnessError> {
         let of = plan.of.unwrap_or(subject);
-        let is_alike = plan.cuts_alike || subject.sum_order() == SumOrder::ByToken;
+        let is_alike = match subject.sum_order() {
+            SumOrder::ByToken => true,
+            SumOrder::ByUbatch => plan.cuts != Cuts::Other,
+            SumOrder::ByBatch => plan.cuts == Cuts::Same,
+        };
         let judged_by = if is_alike && plan.of.is_none() { JudgedBy::Bits } else { JudgedBy::Floor };
         let is_known = |last: &(String, Script, Trace)| last.0 == of.name() && last.1 == plan.expected;
         if !self.last.as_ref().is_some_and(is_known) {

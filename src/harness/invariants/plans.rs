@@ -33,14 +33,25 @@ impl Invariant {
     }
 }
 
+/// With what a token is run together in the two runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Cuts {
+    /// The same ubatches.
+    Same,
+    /// The same tokens of its sequence, beside others or alone.
+    OfSequence,
+    /// Other tokens of its sequence.
+    Other,
+}
+
 /// Two runs that must give the same.
 pub(super) struct Plan<'a> {
     /// What the second run does.
     pub(super) what: String,
     pub(super) expected: Script,
     pub(super) actual: Script,
-    /// Whether every token is run in a ubatch with the same tokens of its sequence, so that all sums are taken in the same order.
-    pub(super) cuts_alike: bool,
+    /// With what each token is run together.
+    pub(super) cuts: Cuts,
     /// Whose run is expected; none: the engine's own.
     pub(super) of: Option<&'a dyn Subject>,
 }
@@ -210,7 +221,7 @@ fn split(prompts: &Prompts, length: usize) -> Vec<Plan<'static>> {
         what: cuts_name(&cuts),
         expected: prompts.alone(0, &[length]),
         actual: prompts.alone(0, &cuts),
-        cuts_alike: false,
+        cuts: Cuts::Other,
         of: None,
     };
     ways.into_iter().map(plan).collect()
@@ -221,7 +232,7 @@ fn decode(prompts: &Prompts, length: usize) -> Vec<Plan<'static>> {
     cuts.extend([1; EXTRA]);
     let expected = prompts.alone(0, &[length + EXTRA]);
     let (what, actual) = (cuts_name(&cuts), prompts.alone(0, &cuts));
-    vec![Plan { what, expected, actual, cuts_alike: false, of: None }]
+    vec![Plan { what, expected, actual, cuts: Cuts::Other, of: None }]
 }
 
 fn reset(prompts: &Prompts, length: usize) -> Vec<Plan<'static>> {
@@ -242,7 +253,7 @@ fn reset(prompts: &Prompts, length: usize) -> Vec<Plan<'static>> {
         what: format!("{length} others, {way}, {}", cuts_name(&cuts)),
         expected: prompts.alone(0, &cuts),
         actual: prompts.script(Memory::default(), [vec![other.clone()], rest].concat(), &[0]),
-        cuts_alike: true,
+        cuts: Cuts::Same,
         of: None,
     };
     ways.into_iter().map(plan).collect()
@@ -283,7 +294,7 @@ fn side_by_side(prompts: &Prompts, acts: Vec<Act>, cuts: &[Vec<usize>], what: &s
             // One after the other in streams of their own: none is ever in a ubatch with another.
             expected: prompts.script(Memory::default(), expected, &states),
             actual: prompts.script(memory, acts.clone(), &states),
-            cuts_alike: true,
+            cuts: Cuts::OfSequence,
             of: None,
         });
     }
@@ -302,7 +313,7 @@ fn fork(prompts: &Prompts, length: usize) -> Vec<Plan<'static>> {
             what: format!("{length}, copy, 2 others{}", if kv_unified { ", one stream" } else { "" }),
             expected: prompts.alone(0, &[length, 2]),
             actual: prompts.script(memory, acts, &[0]),
-            cuts_alike: true,
+            cuts: Cuts::Same,
             of: None,
         }
     };
@@ -320,7 +331,7 @@ fn rollback(prompts: &Prompts, length: usize) -> Vec<Plan<'static>> {
             what: format!("{length}, {back} others {how}, back {back}, 2"),
             expected: prompts.alone(0, &[length, 2]),
             actual: prompts.script(memory, [prompts.cut_steps(0, 0, &[length]), wrong, next].concat(), &[0]),
-            cuts_alike: true,
+            cuts: Cuts::Same,
             of: None,
         }
     };
@@ -339,7 +350,7 @@ fn snapshot(prompts: &Prompts, length: usize) -> Vec<Plan<'static>> {
         what: format!("{length}, snapshot, 2 others, restore, 2"),
         expected: prompts.alone(0, &[length, 2]),
         actual: prompts.script(Memory::default(), acts, &[0]),
-        cuts_alike: true,
+        cuts: Cuts::Same,
         of: None,
     }]
 }
@@ -352,7 +363,7 @@ pub(super) fn routes<'a>(prompts: &Prompts, length: usize, of: &'a dyn Subject) 
         what,
         expected: script(),
         actual: script(),
-        cuts_alike: of.sum_order() == SumOrder::ByToken,
+        cuts: if of.sum_order() == SumOrder::ByToken { Cuts::Same } else { Cuts::Other },
         of: Some(of),
     }
 }

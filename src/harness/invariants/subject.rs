@@ -12,8 +12,10 @@ use crate::model::Model;
 pub enum SumOrder {
     /// Token by token: how tokens are cut into ubatches changes no sum.
     ByToken,
-    /// Several tokens of a ubatch together: another cut is another order.
+    /// Several tokens of a sequence in a ubatch together: another cut is another order.
     ByUbatch,
+    /// By how many tokens there are in a ubatch, whichever sequences they belong to.
+    ByBatch,
 }
 
 /// An engine under test, made anew for each run.
@@ -122,7 +124,7 @@ impl Subject for GpuSubject<'_> {
     }
 
     fn sum_order(&self) -> SumOrder {
-        SumOrder::ByUbatch
+        SumOrder::ByBatch
     }
 
     fn can_roll_back(&self) -> Result<(), &'static str> {
