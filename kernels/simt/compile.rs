@@ -101,9 +101,13 @@ pub(crate) fn library(
     fs::create_dir_all(out).map_err(|error| fail(out, error))?;
     let mut all = DefaultHasher::new();
     (FLAGS, WATCHED, CPU, flavour as u8).hash(&mut all);
-    for header in files(simt, "h").map_err(|error| fail(simt, error))? {
-        read(&header)?.hash(&mut all);
-    }
+    // Kernels of tests include the headers of those that are built in.
+    let headers_in = |folder: &Path, extension: &str, hash: &mut DefaultHasher| -> Result<(), String> {
+        let headers = files(folder, extension).map_err(|error| fail(folder, error))?;
+        headers.iter().try_for_each(|header| read(header).map(|text| text.hash(hash)))
+    };
+    headers_in(simt, "h", &mut all)?;
+    headers_in(simt.parent().unwrap_or(simt), "cuh", &mut all)?;
     let named = |source: &Path, text: &str, headers: &DefaultHasher| {
         let mut hash = headers.clone();
         (source, text).hash(&mut hash);
@@ -120,10 +124,7 @@ pub(crate) fn library(
         fs::write(&wrapper, format!("#include \"{}\"\n{register}", kernel.display()))
             .map_err(|error| fail(&wrapper, error))?;
         let mut headers = all.clone();
-        let folder = kernel.parent().unwrap_or(Path::new("."));
-        for header in files(folder, "cuh").map_err(|error| fail(folder, error))? {
-            read(&header)?.hash(&mut headers);
-        }
+        headers_in(kernel.parent().unwrap_or(Path::new(".")), "cuh", &mut headers)?;
         units.push(Unit { object: named(kernel, &text, &headers), source: wrapper, is_kernel: true });
     }
     for source in files(simt, "cpp").map_err(|error| fail(simt, error))? {

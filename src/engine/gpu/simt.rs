@@ -93,7 +93,7 @@ pub(super) fn set_schedule(order: Order, n_threads: usize) {
         Order::Reverse => (1, 0),
         Order::Random(seed) => (2, seed),
     };
-    // SAFETY: kernels/simt/cuda_driver.cpp declares it so.
+    // SAFETY: kernels/simt/api.h declares it so.
     if let Ok(set) = unsafe { library.get::<SetSchedule>(b"simt_set_schedule") } {
         unsafe { set(order, seed, n_threads as c_uint) };
     }
@@ -104,7 +104,7 @@ pub(super) fn signature(kernel: &str) -> Option<String> {
     let library = LOADED.get()?;
     let name = CString::new(kernel).ok()?;
     type Signature = unsafe extern "C" fn(*const c_char) -> *const c_char;
-    // SAFETY: kernels/simt/simt.cpp declares it so; what it returns lives as long as the library.
+    // SAFETY: kernels/simt/api.h declares it so; what it returns lives as long as the library.
     let signature = unsafe { library.get::<Signature>(b"simt_signature").ok()?(name.as_ptr()) };
     if signature.is_null() {
         return None;
@@ -116,7 +116,7 @@ pub(super) fn signature(kernel: &str) -> Option<String> {
 /// The number of buffers that exist on the emulated device.
 pub(super) fn live_buffers() -> Option<usize> {
     type Live = unsafe extern "C" fn() -> c_int;
-    // SAFETY: kernels/simt/simt.cpp declares it so.
+    // SAFETY: kernels/simt/api.h declares it so.
     let count = unsafe { LOADED.get()?.get::<Live>(b"simt_live_buffers").ok()?() };
     Some(count as usize)
 }
