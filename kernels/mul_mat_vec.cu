@@ -13,6 +13,7 @@
 // A lane takes piece after piece of its rows (formats.cuh), 32 pieces apart; the bytes of the next ones are on their way while it
 // adds up. x is shared by the rows of a block and lies in shared memory, a stage at a time. How a sum is made depends on n_in and
 // the format alone: not on the tokens, rows and matrices beside it.
+#include "products.cuh"
 #include "trits.cuh"
 
 #define WARPS 8
@@ -24,33 +25,6 @@
 #define STAGE_BYTES (PADDED(4 * STEP) * 16)
 
 extern __shared__ float smem[];
-
-// One of the matrices of a launch, and the block's place in it.
-struct Weights {
-    float* y;
-    const u8* w;
-    int n_out, block;
-    float scale;
-    const float* residual;
-};
-
-__device__ __forceinline__ Weights pick(int rows, float* y0, float* y1, float* y2, float* y3, const u8* w0, const u8* w1, const u8* w2,
-                                        const u8* w3, const float* residual, int n0, int n1, int n2, int n3, float s0, float s1,
-                                        float s2, float s3, int has_residual) {
-    int block = blockIdx.x;
-    const int b0 = (n0 + rows - 1) / rows, b1 = (n1 + rows - 1) / rows, b2 = (n2 + rows - 1) / rows;
-    if (block < b0) return {y0, w0, n0, block, s0, has_residual ? residual : 0};
-    block -= b0;
-    if (block < b1) return {y1, w1, n1, block, s1, 0};
-    block -= b1;
-    if (block < b2) return {y2, w2, n2, block, s2, 0};
-    return {y3, w3, n3, block - b2, s3, 0};
-}
-
-__device__ __forceinline__ void store(const Weights& m, int row, int token, float sum) {
-    const long long to = (long long)token * m.n_out + row;
-    m.y[to] = m.residual ? m.scale * sum + m.residual[to] : m.scale * sum;
-}
 
 // Formats whose codes are used where they lie: a code at bit 2 j is the code times 4^j, which x makes up for.
 template <class F> struct InPlace { static const bool IS = false; };
@@ -83,7 +57,7 @@ template <class F, int TOKENS>
 __device__ __forceinline__ void rows_times_tokens(const Weights& m, const float* x, int n_in, int n_tokens) {
     const int STAGE = TOKENS < 4 ? 4 / TOKENS * STEP : STEP;
     // Rows that share what is read of x: fewer where registers are short.
-    const int HELD = (TOKENS <= 4 ? ROWS_OF_WARP : 2) / (sizeof(F) < 32 ? 1 : 2);
+    const int HELD = sizeof(F) < 32 ? (TOKENS <= 4 ? ROWS_OF_WARP : 2) : (TOKENS <= 2 ? 2 : 1);
     const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, n_pieces = n_in / PIECE, n_fours = n_in / 4;
     const long long row_bytes = (long long)(n_in / F::BLOCK) * F::BYTES;
     float4* const xs = (float4*)smem; // [TOKENS][PADDED(STAGE)]
