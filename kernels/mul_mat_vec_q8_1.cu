@@ -34,6 +34,19 @@ template <class F> __device__ __forceinline__ u32 signed_codes(F& piece, int gro
     return F::ZERO == 128 ? piece.codes(group) ^ 0x80808080u : piece.codes(group);
 }
 
+// Two-bit codes are taken out of a word at once, one of each byte: elements j, 4 + j, 8 + j, 12 + j, and x lies in that order too.
+template <int ELEMENTS> __device__ __forceinline__ u32 signed_codes(TwoBit<ELEMENTS>& piece, int group) {
+    return piece.q[group / 4] >> 2 * (group % 4) & 0x03030303u;
+}
+template <class F> struct Transposed { static const bool IS = false; };
+template <int ELEMENTS> struct Transposed<TwoBit<ELEMENTS>> { static const bool IS = true; };
+
+// Word j of four words with their bytes transposed: byte j of each.
+__device__ __forceinline__ u32 transposed(const u32* words, int j) {
+    const u32 low = __byte_perm(words[0], words[1], 0x40u + 0x11u * j), high = __byte_perm(words[2], words[3], 0x40u + 0x11u * j);
+    return __byte_perm(low, high, 0x5410u);
+}
+
 // ggml takes the zero of Q4_0 off by the stored sum.
 template <class F> struct ByStoredSum { static const bool IS = false; };
 template <> struct ByStoredSum<Q4_0> { static const bool IS = true; };
@@ -66,7 +79,7 @@ __device__ __forceinline__ void rows_times_tokens(const Weights& m, const u32* x
                 const int t = i / STAGE, four = i % STAGE;
                 if (stage + four >= n_fours) continue;
                 const long long at = (long long)(first_token + t) * n_fours + stage + four;
-                xs[t * PADDED(STAGE) + PADDED(four)] = t < n_tokens ? x[at] : 0u;
+                xs[t * PADDED(STAGE) + PADDED(four)] = t >= n_tokens ? 0u : Transposed<F>::IS ? transposed(x + at / 4 * 4, (int)(at % 4)) : x[at];
                 if (four % 8 == 0) ds[t * (STAGE / 8) + four / 8] = t < n_tokens ? scales[at / 8] : 0u;
             }
             __syncthreads();
