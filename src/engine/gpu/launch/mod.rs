@@ -17,8 +17,10 @@ mod glu;
 mod kv_append;
 mod mul_mat;
 mod mul_mat_vec;
+mod mul_mat_vec_digits;
 mod mul_mat_vec_q8_1;
 mod norm;
+mod quantize_digits;
 mod quantize_q8_1;
 mod rms_norm_fold;
 mod rope;
@@ -43,8 +45,10 @@ pub use glu::{gated_norm, sigmoid_mul, swiglu};
 pub use kv_append::{Cells, CellsMut, kv_append};
 pub use mul_mat::mul_mat;
 pub use mul_mat_vec::{MAX_VEC_TOKENS, mul_mat_vec, mul_mats_vec};
+pub use mul_mat_vec_digits::{mul_mat_vec_digits, mul_mats_vec_digits, takes_digits};
 pub use mul_mat_vec_q8_1::{mul_mat_vec_q8_1, mul_mats_vec_q8_1};
 pub use norm::{Heads, l2_norm, l2_norm_inside, rms_norm, rms_norm_weighted};
+pub use quantize_digits::{Digits, quantize_digits};
 pub use quantize_q8_1::{Q8_1, quantize_q8_1};
 pub use rms_norm_fold::{add_rms_norm_fold, rms_norm_fold};
 pub use rope::{RopeShape, qk_norm_rope, rope, rope_table};
@@ -71,8 +75,10 @@ pub const KERNELS: &[&str] = &[
     "kv_append",
     "mul_mat",
     "mul_mat_vec",
+    "mul_mat_vec_digits",
     "mul_mat_vec_q8_1",
     "norm",
+    "quantize_digits",
     "quantize_q8_1",
     "rms_norm_fold",
     "rope",
