@@ -79,7 +79,10 @@ __device__ __forceinline__ void rows_times_pairs(const Weights& m, const u32* di
             for (int p = 0; p < PAIRS; p++) {
                 if (2 * p >= n_tokens) break;
                 const long long at = (long long)p * n_groups + group;
-                const uint4 b0 = ((const uint4*)digits)[at * 64 + lane], b1 = ((const uint4*)digits)[at * 64 + 32 + lane];
+                uint4 b0 = make_uint4(0, 0, 0, 0), b1 = b0;
+                if (2 * p + g / 4 < n_tokens) { // half of the columns are those of a second token
+                    b0 = ((const uint4*)digits)[at * 64 + lane], b1 = ((const uint4*)digits)[at * 64 + 32 + lane];
+                }
                 const u32 b[8] = {b0.x, b0.y, b0.z, b0.w, b1.x, b1.y, b1.z, b1.w};
                 const int2 zero = ((const int2*)sums)[at * 4 + t]; // codes count from 1
                 int c[4] = {zero.x, zero.y, zero.x, zero.y};

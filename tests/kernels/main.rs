@@ -18,6 +18,7 @@ mod get_rows;
 mod glu;
 mod kv_append;
 mod mul_mat;
+mod mul_mat_q8_1;
 mod mul_mat_vec;
 mod mul_mat_vec_digits;
 mod mul_mat_vec_q8_1;
