@@ -1,4 +1,4 @@
-// What the library exports beside the driver's functions: the emulator itself, for driver_*.cpp, src/engine/gpu/simt.rs and tests.
+// What the library exports beside the driver's functions, for driver_*.cpp, src/engine/gpu/simt.rs and tests.
 #pragma once
 #include <cstddef>
 #include <cstdint>

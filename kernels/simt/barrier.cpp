@@ -11,8 +11,8 @@ extern "C" int simt_syncthreads(Count count, int predicate, const char* file, in
         b.barrier = {file, line};
         b.counted = 0;
     } else if (b.barrier.line != line || strcmp(b.barrier.file, file)) {
-        fail("divergent barrier: reaches __syncthreads at %s:%d while %u thread(s) wait in another at %s:%d", base_name(file), line,
-             b.arrived, base_name(b.barrier.file), b.barrier.line);
+        fail("divergent barrier: reaches __syncthreads at %s:%d while %u thread(s) wait in another at %s:%d", base_name(file),
+             line, b.arrived, base_name(b.barrier.file), b.barrier.line);
     }
     b.counted += count == Count::True ? predicate != 0 : predicate == 0;
     if (++b.arrived < b.threads) {

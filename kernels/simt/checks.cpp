@@ -1,7 +1,7 @@
-// Checked flavour: each access of a kernel, by the hooks that the compiler's sanitizers call (their own libraries are not linked).
+// Checked flavour: each access of a kernel, by the hooks of the compiler's sanitizers (whose own libraries are not linked).
 //
-// For each byte of shared and device memory it is known who wrote it last and which two threads read it last, and when. An access conflicts
-// with one of another thread if no barrier lies between them; that does not depend on the order in which threads happen to run.
+// For each byte of shared and device memory it is known who wrote it last and which two threads read it last, and when. An access
+// conflicts with one of another thread if no barrier lies between them; that does not depend on the order in which threads run.
 #include "runtime.h"
 
 #ifdef SIMT_CHECKED
@@ -79,29 +79,37 @@ static bool was_written(const Bytes& bytes, size_t i, const Block& b) {
 
 static void record_read(Cell& c, Fiber* f, unsigned me, unsigned now, bool shared) {
     const Who& last = c.read;
-    // The second place is for a reader of another warp, or one that no longer conflicts may be forgotten.
-    if (last.thread && last.thread != me && ((last.thread - 1) / 32 != (me - 1) / 32 || !conflicts(c.read2, f, me, shared))) c.read2 = last;
+    const bool of_another = last.thread && last.thread != me, of_another_warp = (last.thread - 1) / 32 != (me - 1) / 32;
+    // The second place keeps a reader of another warp: a barrier of this warp alone does not order what that one read.
+    if (of_another && (of_another_warp || !conflicts(c.read2, f, me, shared))) c.read2 = last;
     c.read = {me, now};
 }
 
-static const char* verb(Access kind) { return kind == Access::Read ? "read" : kind == Access::Write ? "write" : "atomic"; }
+static const char* verb(Access kind) {
+    return kind == Access::Read ? "read" : kind == Access::Write ? "write" : "atomic operation";
+}
+
+static void check_race(Fiber* f, const Who& other, unsigned me, const Bytes& bytes, Access kind, const char* did, const Place& place) {
+    if (!conflicts(other, f, me, !bytes.init)) return;
+    fail_at(f, place, "data race: %s of %s memory %s by %s without synchronisation in between", verb(kind), bytes.memory, did,
+            thread_name(*f->block, other.thread).c_str());
+}
 
 static void check_byte(Fiber* f, const Bytes& bytes, size_t i, uintptr_t address, Access kind, const Place& place) {
     const Block& b = *f->block;
     Cell& c = bytes.cells[i];
     const bool shared = !bytes.init;
     const unsigned me = number_of(f), now = ticks.load(std::memory_order_relaxed);
-    if (shared && is_copying(c, b)) fail_at(f, place, "%s of shared memory that a cp.async still writes: it was not waited for", verb(kind));
+    if (shared && is_copying(c, b))
+        fail_at(f, place, "%s of shared memory that a cp.async still writes: it was not waited for", verb(kind));
     if (kind != Access::Write && !was_written(bytes, i, b)) {
         const std::string which = shared ? "never written by this block" : describe(address + i);
         fail_at(f, place, "%s of uninitialised %s memory: %s", verb(kind), bytes.memory, which.c_str());
     }
     if (kind != Access::Atomic) {
-        const char* race = "data race: %s of %s memory %s by %s without synchronisation in between";
-        if (conflicts(c.write, f, me, shared)) fail_at(f, place, race, verb(kind), bytes.memory, "written", thread_name(b, c.write.thread).c_str());
+        check_race(f, c.write, me, bytes, kind, "written", place);
         if (kind == Access::Write)
-            for (const Who* read : {&c.read, &c.read2})
-                if (conflicts(*read, f, me, shared)) fail_at(f, place, race, "write", bytes.memory, "read", thread_name(b, read->thread).c_str());
+            for (const Who* read : {&c.read, &c.read2}) check_race(f, *read, me, bytes, kind, "read", place);
     }
     if (kind == Access::Write) {
         c.write = {me, now};
@@ -110,7 +118,18 @@ static void check_byte(Fiber* f, const Bytes& bytes, size_t i, uintptr_t address
     if (kind == Access::Read) record_read(c, f, me, now, shared);
 }
 
+// Mostly all bytes of an access have the same history, so that what is found for the first of them holds for all.
+static bool are_alike(const Bytes& bytes, size_t n) {
+    return !memcmp(bytes.cells, bytes.cells + 1, (n - 1) * sizeof(Cell))
+        && (!bytes.init || !memcmp(bytes.init, bytes.init + 1, n - 1));
+}
+static void copy_record(const Bytes& bytes, size_t i) {
+    bytes.cells[i] = bytes.cells[0];
+    if (bytes.init) bytes.init[i] = bytes.init[0];
+}
+
 void check_access(Fiber* f, uintptr_t a, size_t n, Access kind, const Place& place) {
+    if (n == 0) return;
     Block& b = *f->block;
     Worker* worker = worker_of(&b);
     if (a - uintptr_t(worker) < sizeof *worker) return;  // blockIdx and its like
@@ -130,7 +149,12 @@ void check_access(Fiber* f, uintptr_t a, size_t n, Access kind, const Place& pla
             fail_at(f, place, "out-of-bounds %s of %zu bytes: %s", verb(kind), n, describe(a).c_str());
         bytes = {buffer.cells + (a - start), buffer.init + (a - start), "device"};
     }
-    for (size_t i = 0; i < n; i++) check_byte(f, bytes, i, a, kind, place);
+    const bool alike = are_alike(bytes, n);
+    check_byte(f, bytes, 0, a, kind, place);
+    for (size_t i = 1; i < n; i++) {
+        if (!alike) check_byte(f, bytes, i, a, kind, place);
+        else copy_record(bytes, i);
+    }
 }
 
 static Cell* shared_cells_at(Fiber* f, void* address) {
@@ -149,6 +173,7 @@ void mark_copied(Fiber* f, void* to, size_t n) {
 // What a hook does: a signal of the watchdog must not leave a check half done, its mark is looked for behind it.
 static void watched(uintptr_t address, size_t n, Access kind, uintptr_t pc) {
     Fiber* f = self();
+    if (address >> SLOT_BITS == uintptr_t(f) >> SLOT_BITS) return;  // its own local memory
     Block& b = *f->block;
     {
         const Busy busy(b);
@@ -159,7 +184,8 @@ static void watched(uintptr_t address, size_t n, Access kind, uintptr_t pc) {
 }
 
 static void watched_aligned(uintptr_t address, size_t n, Access kind, uintptr_t pc) {
-    if (address & (n - 1)) fail_at(self(), {pc, {}}, "misaligned %s of %zu bytes at address 0x%zx", verb(kind), n, size_t(address));
+    if (address & (n - 1))
+        fail_at(self(), {pc, {}}, "misaligned %s of %zu bytes at address 0x%zx", verb(kind), n, size_t(address));
     watched(address, n, kind, pc);
 }
 

@@ -1,5 +1,7 @@
-// cp.async: a copy is carried out when its thread waits for it, as late as a GPU may. Until then what it copies to holds what it held
-// before, and the checks know that it must not be touched. Other threads need a barrier behind the wait, as for any write.
+// cp.async: a copy is carried out when its thread waits for it, as late as a GPU may.
+//
+// Until then its destination holds what it held before, and the checks know that it must not be touched. Other threads need a
+// barrier behind the wait, as for any write.
 #include "runtime.h"
 
 namespace simt {

@@ -3,11 +3,12 @@
 
 // Integers.
 SIMT_FN int __dp4a(int a, int b, int c) {
-    return c + int(int8_t(a)) * int8_t(b) + int(int8_t(a >> 8)) * int8_t(b >> 8) + int(int8_t(a >> 16)) * int8_t(b >> 16)
-         + (a >> 24) * (b >> 24);
+    return c + int(int8_t(a)) * int8_t(b) + int(int8_t(a >> 8)) * int8_t(b >> 8)
+         + int(int8_t(a >> 16)) * int8_t(b >> 16) + (a >> 24) * (b >> 24);
 }
 SIMT_FN unsigned __dp4a(unsigned a, unsigned b, unsigned c) {
-    return c + (a & 255) * (b & 255) + (a >> 8 & 255) * (b >> 8 & 255) + (a >> 16 & 255) * (b >> 16 & 255) + (a >> 24) * (b >> 24);
+    return c + (a & 255) * (b & 255) + (a >> 8 & 255) * (b >> 8 & 255)
+         + (a >> 16 & 255) * (b >> 16 & 255) + (a >> 24) * (b >> 24);
 }
 SIMT_FN int __popc(unsigned x) { return __builtin_popcount(x); }
 SIMT_FN int __clz(int x) { return x ? __builtin_clz(unsigned(x)) : 32; }

@@ -1,5 +1,4 @@
-// What kernels/mma.cuh calls: a lane hands the address of its operands to the operation of its warp, which the last lane to arrive
-// carries out for all of them (matrix.cpp).
+// What kernels/mma.cuh calls: a lane hands the address of its operands to the operation of its warp (matrix.cpp).
 #pragma once
 
 namespace simt {
@@ -13,7 +12,8 @@ struct LdmatrixOperands {
     uint32_t to[4];
 };
 
-template <class T> SIMT_FN void mma(Op op, T d[4], const unsigned a[4], const unsigned b[2], const T c[4], const char* file, int line) {
+template <class T>
+SIMT_FN void mma(Op op, T d[4], const unsigned a[4], const unsigned b[2], const T c[4], const char* file, int line) {
     static_assert(sizeof(T) == 4, "int or float");
     MmaOperands lane;
     for (int i = 0; i < 4; i++) lane.a[i] = a[i];

@@ -5,8 +5,8 @@
 #define __device__
 #define __host__
 #define __constant__ static
-// The one keyword that fits `__shared__ T a[N];` and `extern __shared__ T smem[];` alike: the library's thread-local segment is the
-// shared memory of the block that an OS thread runs.
+// The one keyword that fits `__shared__ T a[N];` and `extern __shared__ T smem[];` alike: the library's thread-local segment is
+// the shared memory of the block that an OS thread runs.
 #define __shared__ thread_local
 #define __forceinline__ inline __attribute__((always_inline))
 #define __noinline__ __attribute__((noinline))

@@ -1,8 +1,9 @@
 // The emulator behind the CUDA driver API: what the files driver_*.cpp share.
 //
-// The library stands in for libcuda.so: host code that loads the driver at run time (cudarc) runs unchanged. Everything has happened when a
-// call returns. Images of modules are ignored, kernels are found by name among those built in. What a kernel does wrong is
-// CUDA_ERROR_LAUNCH_FAILED at its launch, with the whole text in cuGetErrorString; unlike on a GPU the context can be used afterwards.
+// The library stands in for libcuda.so: host code that loads the driver at run time (cudarc) runs unchanged. Everything has
+// happened when a call returns. Images of modules are ignored, kernels are found by name among those built in. What a kernel does
+// wrong is CUDA_ERROR_LAUNCH_FAILED at its launch, with the whole text in cuGetErrorString; unlike on a GPU, where such an error
+// stays until the context is made anew, the context can be used afterwards.
 #pragma once
 #include <cstdint>
 #include <functional>

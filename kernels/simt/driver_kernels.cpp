@@ -18,7 +18,9 @@ struct Module {
     std::map<std::string, Function> functions;
 };
 
-EXPORT void simt_set_schedule(unsigned order, uint64_t seed, unsigned threads) { host_thread().schedule = {order, seed, threads}; }
+EXPORT void simt_set_schedule(unsigned order, uint64_t seed, unsigned threads) {
+    host_thread().schedule = {order, seed, threads};
+}
 
 EXPORT Result cuModuleLoadData(void** module, const void*) {
     *module = new Module;
@@ -53,8 +55,8 @@ EXPORT Result cuFuncSetAttribute(void* function, int attribute, int value) {
 EXPORT Result cuFuncSetCacheConfig(void*, int) { return SUCCESS; }
 
 // Arguments are copied, as the caller's may be gone when a recorded launch runs.
-EXPORT Result cuLaunchKernel(void* function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,
-                             unsigned block_z, unsigned dynamic, void* stream, void** params, void**) {
+EXPORT Result cuLaunchKernel(void* function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
+                             unsigned block_y, unsigned block_z, unsigned dynamic, void* stream, void** params, void**) {
     const Function* f = static_cast<Function*>(function);
     if (dynamic > f->max_dynamic) return INVALID_VALUE;
     const simt::Launch launch{{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, dynamic, 0, 0, 1};

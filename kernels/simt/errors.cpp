@@ -50,13 +50,14 @@ static std::string waiting(const Block& b) {
         unsigned in_operations = 0;
         for (unsigned k = 0; k < w.npending; k++) {
             const Pending& p = w.pending[k];
-            all += text(" [warp %u lanes %08x in a warp operation of mask %08x at %s:%d]", i, p.arrived, p.mask, base_name(p.site.file),
-                        p.site.line);
+            all += text(" [warp %u lanes %08x in a warp operation of mask %08x at %s:%d]", i, p.arrived, p.mask,
+                        base_name(p.site.file), p.site.line);
             in_operations |= p.arrived;
         }
         const unsigned in_barrier = b.arrived ? w.exist & ~in_operations & ~w.done & ~w.ready : 0;
         if (in_barrier)
-            all += text(" [warp %u lanes %08x in __syncthreads at %s:%d]", i, in_barrier, base_name(b.barrier.file), b.barrier.line);
+            all += text(" [warp %u lanes %08x in __syncthreads at %s:%d]", i, in_barrier, base_name(b.barrier.file),
+                        b.barrier.line);
         if (w.done) all += text(" [warp %u lanes %08x exited]", i, w.done);
         if (all.size() > 600) return all + " ...";
     }
@@ -77,7 +78,8 @@ static std::string source_of(uintptr_t pc) {
     Dl_info info;
     if (!pc || !dladdr(reinterpret_cast<void*>(pc), &info) || !info.dli_fname) return "";
     std::string lines[2];  // innermost, outermost
-    const std::string command = text("addr2line -i -e '%s' 0x%zx 2>/dev/null", info.dli_fname, size_t(pc - 1 - uintptr_t(info.dli_fbase)));
+    const size_t offset = pc - 1 - uintptr_t(info.dli_fbase);
+    const std::string command = text("addr2line -i -e '%s' 0x%zx 2>/dev/null", info.dli_fname, offset);
     if (FILE* pipe = popen(command.c_str(), "r")) {
         char line[400];
         for (int i = 0; fgets(line, sizeof line, pipe); i = 1) {
@@ -98,10 +100,12 @@ static std::string who(const Fiber* f) {
 
 std::string error_of(const Block& b) {
     std::string what = b.error;
+    const bool on_stack = in_arena(worker_of(const_cast<Block*>(&b)), b.fault_address);
     if (b.fault_signal == STOP_SIGNAL) what = spins();
     else if (b.fault_signal == SIGFPE) what = "integer division by zero";
-    else if (b.fault_signal && in_arena(worker_of(const_cast<Block*>(&b)), b.fault_address)) what = "stack overflow: too much local memory";
-    else if (b.fault_signal) what = (b.fault_is_write ? "out-of-bounds write: " : "out-of-bounds read: ") + describe(b.fault_address);
+    else if (b.fault_signal && on_stack) what = "stack overflow: too much local memory";
+    else if (b.fault_signal)
+        what = (b.fault_is_write ? "out-of-bounds write: " : "out-of-bounds read: ") + describe(b.fault_address);
     if (!b.culprit) return what;
     const Site& site = b.place.site;
     const std::string where = site.file ? text(" at %s:%d", base_name(site.file), site.line) : source_of(b.place.pc);

@@ -1,4 +1,4 @@
-// The switch from one stack to another, and the life of a fiber: it becomes one thread after another, as long as they do not wait.
+// The switch from one stack to another, and the life of a fiber: it becomes one thread after another, while they do not wait.
 #include <sys/mman.h>
 
 #include "schedule.h"
@@ -41,7 +41,8 @@ namespace simt {
         for (unsigned k = 0; k < w.npending; k++) {
             const Pending& p = w.pending[k];
             if (!(p.mask & me)) continue;
-            fail("exits while lanes %08x wait for it in a warp operation at %s:%d", p.arrived, base_name(p.site.file), p.site.line);
+            fail("exits while lanes %08x wait for it in a warp operation at %s:%d", p.arrived, base_name(p.site.file),
+                 p.site.line);
         }
         w.done |= me;
         b.done++;

@@ -70,9 +70,11 @@ static const char* refused(const Launch& l) {
     const uint64_t plane = uint64_t(l.grid[0]) * l.grid[1];
     if (l.block[0] > MAX_THREADS || l.block[1] > MAX_THREADS || l.block[2] > 64 || threads == 0 || threads > MAX_THREADS)
         return "invalid block size";
-    if (plane == 0 || l.grid[2] == 0 || l.grid[0] > 0x7fffffffu || l.grid[1] > 65535 || l.grid[2] > 65535) return "invalid grid size";
+    if (plane == 0 || l.grid[2] == 0) return "invalid grid size";
+    if (l.grid[0] > 0x7fffffffu || l.grid[1] > 65535 || l.grid[2] > 65535) return "invalid grid size";
     // Threads of a launch are told apart by 32 bits, and 0 and COPYING are none.
-    if (plane > COPYING || plane * l.grid[2] > COPYING || plane * l.grid[2] * threads >= COPYING) return "more threads than the emulator counts";
+    if (plane > COPYING || plane * l.grid[2] > COPYING || plane * l.grid[2] * threads >= COPYING)
+        return "more threads than the emulator counts";
     if (l.dynamic > MAX_DYNAMIC) return "too much dynamic shared memory";
     return nullptr;
 }

@@ -1,4 +1,4 @@
-// ldmatrix and mma.sync, carried out by the last lane for its whole warp. Layouts are those of the PTX ISA, which kernels/mma.cuh describes.
+// ldmatrix and mma.sync, carried out by the last lane for its whole warp, with the layouts that kernels/mma.cuh describes.
 #include "simt.h"
 //
 #include "runtime.h"
@@ -44,8 +44,8 @@ static void ldmatrix(Warp& w, unsigned n_matrices, bool transposed, Site site) {
 static float f16(uint16_t bits) { return __half2float({bits}); }
 static float bf16(uint16_t bits) { return __uint_as_float(uint32_t(bits) << 16); }
 
-// d = a b + c with a [16, 8 words], b [8 columns, 8 words]: 32-bit words of four s8 or two 16-bit elements, which lie in the fragments of
-// all types alike. `dot` adds the products of one word of each to a sum.
+// d = a b + c with a [16, 8 words], b [8 columns, 8 words]: 32-bit words of four s8 or two 16-bit elements, which lie in the
+// fragments of all types alike. `dot` adds the products of one word of each to a sum.
 template <class T, class Sum, class Dot> static void mma(Warp& w, Dot dot) {
     uint32_t a[16][8], b[8][8];
     const auto operands = [&](unsigned lane) { return reinterpret_cast<MmaOperands*>(w.value[lane]); };
@@ -73,6 +73,8 @@ template <class Convert> static void mma_float(Warp& w, Convert convert) {
     });
 }
 
+static uint32_t dot_s8(uint32_t sum, uint32_t a, uint32_t b) { return sum + uint32_t(__dp4a(int(a), int(b), 0)); }  // it wraps
+
 void matrix_operation(Warp& w, Op op, Site site) {
     const Busy busy(*w.fiber[__builtin_ctz(w.exist)]->block);
     switch (op) {
@@ -82,8 +84,7 @@ void matrix_operation(Warp& w, Op op, Site site) {
         case Op::Ldmatrix1Trans: return ldmatrix(w, 1, true, site);
         case Op::Ldmatrix2Trans: return ldmatrix(w, 2, true, site);
         case Op::Ldmatrix4Trans: return ldmatrix(w, 4, true, site);
-        // Integers wrap.
-        case Op::MmaS8: return mma<uint32_t, uint32_t>(w, [](uint32_t sum, uint32_t a, uint32_t b) { return sum + uint32_t(__dp4a(int(a), int(b), 0)); });
+        case Op::MmaS8: return mma<uint32_t, uint32_t>(w, dot_s8);
         case Op::MmaF16: return mma_float(w, f16);
         case Op::MmaBf16: return mma_float(w, bf16);
         default: return;

@@ -61,11 +61,11 @@ std::string describe(uintptr_t address) {
     char text[200];
     if (!start) snprintf(text, sizeof text, "address 0x%zx is in no device buffer", size_t(address));
     else if (address < start)
-        snprintf(text, sizeof text, "%zu bytes before the start of a device buffer of %zu bytes", size_t(start - address), b.size);
+        snprintf(text, sizeof text, "%zu bytes before the start of a device buffer of %zu bytes", start - address, b.size);
     else if (address < start + b.size)
-        snprintf(text, sizeof text, "offset %zu of a device buffer of %zu bytes", size_t(address - start), b.size);
+        snprintf(text, sizeof text, "offset %zu of a device buffer of %zu bytes", address - start, b.size);
     else
-        snprintf(text, sizeof text, "%zu bytes past the end of a device buffer of %zu bytes", size_t(address - start - b.size), b.size);
+        snprintf(text, sizeof text, "%zu bytes past the end of a device buffer of %zu bytes", address - start - b.size, b.size);
     return text;
 }
 

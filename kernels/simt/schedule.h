@@ -19,7 +19,8 @@ inline int choose(Block& b, unsigned bits) {
     return int((__builtin_ctz(bits >> r | bits << (31 & (32 - r))) + r) & 31);
 }
 
-// Takes a thread that can run off the ready sets. One that has not begun yet becomes `reuse`, or else a fresh fiber. Null if none can run.
+// Takes a thread that can run off the ready sets; null if none can. One that has not begun yet becomes `reuse`, or else a fresh
+// fiber.
 inline Fiber* pick(Block& b, Warp* prefer, Fiber* reuse) {
     b.progress.store(b.progress.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     Warp* w = prefer;

@@ -64,7 +64,8 @@ std::string shared_fault(const Block& b, uintptr_t address, size_t n) {
     if (address - worker->shared >= size || address + n > worker->shared + size) return "is not in shared memory";
     const uintptr_t dynamic = dynamic_base();
     if (address >= dynamic + sizeof smem || address + n <= dynamic || address + n <= dynamic + b.dynamic) return "";
-    return "is at offset " + std::to_string(address - dynamic) + " of " + std::to_string(b.dynamic) + " bytes of dynamic shared memory";
+    const std::string offset = std::to_string(address - dynamic);
+    return "is at offset " + offset + " of " + std::to_string(b.dynamic) + " bytes of dynamic shared memory";
 }
 
 }  // namespace simt

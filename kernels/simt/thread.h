@@ -25,11 +25,11 @@ struct Fiber {
     void* sp;  // while another fiber runs
 };
 
-// Each fiber has a stack in a slot of this size, aligned to it. So kernels need no register and no thread-local variable to find it.
+// Each fiber has a stack in a slot of this size, aligned to it: no register and no thread-local variable is needed to find it.
 constexpr uintptr_t SLOT_BITS = 17, SLOT = uintptr_t(1) << SLOT_BITS;
 
-// The Fiber lies near the top of its slot, at an offset that differs from slot to slot: otherwise what is used most of all fibers would
-// fall into the same few lines of the processor's cache.
+// The Fiber lies near the top of its slot, at an offset that differs from slot to slot: otherwise what is used most of all fibers
+// would fall into the same few lines of the processor's cache.
 inline Fiber* fiber_in_slot(uintptr_t any_address_in_slot) {
     const uintptr_t slot = any_address_in_slot >> SLOT_BITS;
     return reinterpret_cast<Fiber*>(((slot + 1) << SLOT_BITS) - 128 - ((slot & 255) << 6));

@@ -1,4 +1,4 @@
-// What the lanes of a warp do together. Lanes wait until all of the mask are at the same line; the last one to arrive does the work.
+// What the lanes of a warp do together: they wait until all of the mask are at the same line; the last to arrive does the work.
 #include "schedule.h"
 
 namespace simt {
@@ -45,7 +45,8 @@ extern "C" uint64_t simt_collective(Op op, unsigned mask, uint64_t value, int so
     Warp& w = *f->warp;
     const unsigned me = 1u << f->lane;
     const auto name = [&] { return base_name(file); };
-    if (!(mask & me)) fail("warp operation at %s:%d: mask %08x does not include the calling lane %u", name(), line, mask, f->lane);
+    if (!(mask & me))
+        fail("warp operation at %s:%d: mask %08x does not include the calling lane %u", name(), line, mask, f->lane);
     if (mask & ~w.exist)
         fail("warp operation at %s:%d: mask %08x names lanes the block does not have (%08x exist)", name(), line, mask, w.exist);
     if (mask & w.done) fail("warp operation at %s:%d: lanes %08x of the mask have exited", name(), line, mask & w.done);
@@ -56,8 +57,8 @@ extern "C" uint64_t simt_collective(Op op, unsigned mask, uint64_t value, int so
         const Pending& p = w.pending[k];
         if (p.mask == mask && p.op == op && p.site.line == line && (p.site.file == file || !strcmp(p.site.file, file))) break;
         if (p.mask & me && p.arrived & mask)  // they wait for this lane and it would wait for them
-            fail("divergent warp operation: is at %s:%d (mask %08x) while lanes %08x wait for it at %s:%d (mask %08x)", name(), line, mask,
-                 p.arrived, base_name(p.site.file), p.site.line, p.mask);
+            fail("divergent warp operation: is at %s:%d (mask %08x) while lanes %08x wait for it at %s:%d (mask %08x)", name(), line,
+                 mask, p.arrived, base_name(p.site.file), p.site.line, p.mask);
     }
     if (k == w.npending) w.pending[w.npending++] = {mask, 0, op, {file, line}};
     if ((w.pending[k].arrived |= me) != mask) {

@@ -1,7 +1,7 @@
 // Threads that spin: fibers are not preempted, so a thread that waits for another one without a barrier would hang forever.
 //
-// A thread of its own looks at every worker a few times per second. It counts the worker's processor time, so that a machine that is busy
-// with something else makes no kernel look stuck.
+// A thread of its own looks at every worker a few times per second. It counts the worker's processor time, so that a machine that
+// is busy with something else makes no kernel look stuck.
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -39,7 +39,7 @@ static void look_at(Worker& worker, Seen& seen) {
         seen.picked = now;
     }
     if (now - seen.picked > limit) {
-        // First the mark alone: the checks, if the thread accesses memory, know the line better than whatever the signal interrupts.
+        // First the mark alone: the checks, if the thread accesses memory, know the line better than what the signal interrupts.
         if (b.stop != Stop::Spins) {
             b.stop = Stop::Spins;
             seen.marked = now;

@@ -1,4 +1,4 @@
-// Correct kernels: products of a [16, k] by b [8 columns, k], with fragments read from memory by their documented layout, or by ldmatrix.
+// Correct kernels: products of a [16, k] by b [8 columns, k], with fragments read by their documented layout, or by ldmatrix.
 //
 // a and b are words of 32 bits, [16, n_words] and [8, n_words]; c is [16, 8]. One warp, n_words a multiple of 8.
 #include "../../kernels/mma.cuh"
