@@ -1,8 +1,10 @@
 //! kernels/gated_delta_net.cu.
 
+use std::ops::Range;
+
 use lockstep::engine::HeadMap;
-use lockstep::engine::gpu::Device;
 use lockstep::engine::gpu::launch::{self, DeltaHeads, DeltaShape};
+use lockstep::engine::gpu::{Device, GpuError, Part, PartMut};
 use lockstep::ops::{DecayOrder, DeltaGates, DeltaRule, Number, Tracked, gated_delta_net};
 use ndarray::{ArrayView2, ArrayView3, ArrayViewMut3, s};
 
@@ -12,6 +14,18 @@ const N_SLOTS: usize = 4;
 
 /// Slots of up to three sequences, in no order.
 pub(crate) const SLOTS: [i32; 3] = [2, 0, 3];
+
+/// A launcher of the recurrence.
+pub(crate) type Launcher = fn(
+    &Device,
+    PartMut<'_, f32>,
+    PartMut<'_, f32>,
+    [DeltaHeads<'_>; 3],
+    Part<'_, f32>,
+    Part<'_, f32>,
+    Part<'_, i32>,
+    &DeltaShape,
+) -> Result<(), GpuError>;
 
 /// Inputs of the recurrence; q, k and v lie side by side in each token, as the convolution leaves them.
 pub(crate) struct Case {
@@ -41,6 +55,19 @@ impl Case {
             qkv,
             gate: unit(3).map(|x| -1e-4 - x * (strongest - 1e-4)).collect(),
             beta: unit(4).collect(),
+        }
+    }
+
+    /// Some of the tokens of its only sequence, from other states on.
+    pub(crate) fn part(&self, tokens: Range<usize>, states: Vec<f32>) -> Case {
+        assert_eq!(self.shape.n_seqs, 1);
+        let of = |x: &[f32], width: usize| x[tokens.start * width..tokens.end * width].to_vec();
+        Case {
+            shape: DeltaShape { n_tokens: tokens.len(), ..self.shape },
+            states,
+            qkv: of(&self.qkv, self.stride()),
+            gate: of(&self.gate, self.shape.n_v),
+            beta: of(&self.beta, self.shape.n_v),
         }
     }
 
@@ -81,8 +108,8 @@ impl Case {
     }
 
     /// What a launcher of the recurrence reads and leaves.
-    pub(crate) fn run(&self, device: &Device) -> (Vec<f32>, Vec<f32>) {
-        let DeltaShape { n_seqs, n_k, n_v, d, .. } = self.shape;
+    pub(crate) fn run(&self, device: &Device, launch: Launcher) -> (Vec<f32>, Vec<f32>) {
+        let DeltaShape { n_seqs, n_k, d, .. } = self.shape;
         let mut states = device.upload(&self.states).unwrap();
         let qkv = device.upload(&self.qkv).unwrap();
         let (gate, beta) = (device.upload(&self.gate).unwrap(), device.upload(&self.beta).unwrap());
@@ -90,8 +117,7 @@ impl Case {
         let mut o = device.alloc(self.gate.len() * d).unwrap();
         let (stride, end) = (self.stride(), self.qkv.len());
         let [q, k, v] = [0, n_k * d, 2 * n_k * d].map(|at| DeltaHeads { values: qkv.part(at..end), stride });
-        assert_eq!(stride, (2 * n_k + n_v) * d);
-        launch::gated_delta_net(
+        launch(
             device,
             o.all_mut(),
             states.all_mut(),
@@ -106,14 +132,14 @@ impl Case {
     }
 }
 
-fn shape(n_seqs: usize, n_tokens: usize, (n_k, n_v): (usize, usize), d: usize) -> DeltaShape {
+pub(crate) fn shape(n_seqs: usize, n_tokens: usize, (n_k, n_v): (usize, usize), d: usize) -> DeltaShape {
     let scale = 1.0 / (d as f32).sqrt();
     DeltaShape { n_seqs, n_tokens, n_k, n_v, d, head_map: HeadMap::Interleaved, scale }
 }
 
 fn check(device: &Device, case: &Case) {
     let what = format!("{:?}", case.shape);
-    let (o, states) = case.run(device);
+    let (o, states) = case.run(device, launch::gated_delta_net);
     let (exact_o, exact_states) = case.exact(|x| given(&[x])[0]);
     assert_rounded(&what, &o, &exact_o);
     assert_rounded(&what, &states, &exact_states);
@@ -153,18 +179,11 @@ fn k_heads_may_be_shared_by_neighbours() {
 fn tokens_may_come_in_several_launches() {
     in_every_order(|device| {
         let whole = Case::new(shape(1, 5, (1, 2), 32), 1.0);
-        let (o, states) = whole.run(device);
+        let (o, states) = whole.run(device, launch::gated_delta_net);
         let (mut parts, mut left) = (Vec::new(), whole.states.clone());
         for tokens in [0..2usize, 2..5] {
-            let of = |x: &[f32], width: usize| x[tokens.start * width..tokens.end * width].to_vec();
-            let part = Case {
-                shape: DeltaShape { n_tokens: tokens.len(), ..whole.shape },
-                states: left,
-                qkv: of(&whole.qkv, whole.stride()),
-                gate: of(&whole.gate, 2),
-                beta: of(&whole.beta, 2),
-            };
-            let (o, states) = part.run(device);
+            let part = whole.part(tokens, left);
+            let (o, states) = part.run(device, launch::gated_delta_net);
             parts.extend(o);
             left = states;
         }

@@ -7,6 +7,7 @@ mod attention;
 mod binary;
 mod cells;
 mod copy;
+mod delta_net_chunked;
 mod delta_net_step;
 mod flash;
 mod flash_attn_decode;

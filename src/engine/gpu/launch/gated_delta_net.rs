@@ -1,6 +1,6 @@
 //! Launches of kernels/gated_delta_net.cu.
 
-use super::super::{Device, GpuError, Grid, Part, PartMut};
+use super::super::{Arg, Device, GpuError, Grid, Part, PartMut};
 use crate::engine::HeadMap;
 
 const THREADS: usize = 128;
@@ -67,6 +67,26 @@ impl DeltaShape {
         assert!(states.is_aligned(16), "states: not aligned to 16 bytes");
     }
 
+    /// Arguments of a kernel that runs over all tokens, checked.
+    pub(super) fn args(
+        &self,
+        o: PartMut<'_, f32>,
+        states: PartMut<'_, f32>,
+        [q, k, v]: [DeltaHeads<'_>; 3],
+        [gate, beta]: [Part<'_, f32>; 2],
+        slots: Part<'_, i32>,
+    ) -> Vec<Arg> {
+        let &DeltaShape { n_seqs, n_tokens, n_k, n_v, d, scale, .. } = self;
+        self.check(o.len(), &states, [gate.len(), beta.len()], slots.len());
+        q.check("q", n_seqs * n_tokens, n_k * d);
+        k.check("k", n_seqs * n_tokens, n_k * d);
+        v.check("v", n_seqs * n_tokens, n_v * d);
+        let buffers = [o.into(), states.into(), q.values.into(), k.values.into(), v.values.into()];
+        let more = [gate.into(), beta.into(), slots.into()];
+        let sizes = [n_tokens, n_k, n_v, q.stride, k.stride, v.stride].map(Into::into);
+        [&buffers[..], &more, &sizes, &[self.is_blocked().into(), scale.into()]].concat()
+    }
+
     pub(super) fn is_blocked(&self) -> i32 {
         i32::from(self.head_map == HeadMap::Blocked)
     }
@@ -92,36 +112,15 @@ pub fn gated_delta_net(
     slots: Part<'_, i32>,
     shape: &DeltaShape,
 ) -> Result<(), GpuError> {
-    let &DeltaShape { n_seqs, n_tokens, n_k, n_v, d, scale, .. } = shape;
-    shape.check(o.len(), &states, [gate.len(), beta.len()], slots.len());
-    q.check("q", n_seqs * n_tokens, n_k * d);
-    k.check("k", n_seqs * n_tokens, n_k * d);
-    v.check("v", n_seqs * n_tokens, n_v * d);
-    let (kernel, lanes) = match d {
+    let (kernel, lanes) = match shape.d {
         8 => ("gated_delta_net_d8_f32", 4),
         16 => ("gated_delta_net_d16_f32", 4),
         32 => ("gated_delta_net_d32_f32", 8),
         64 => ("gated_delta_net_d64_f32", 8),
         128 => ("gated_delta_net_d128_f32", 8),
-        _ => panic!("no kernel for heads of {d}"),
+        d => panic!("no kernel for heads of {d}"),
     };
-    let args = [
-        o.into(),
-        states.into(),
-        q.values.into(),
-        k.values.into(),
-        v.values.into(),
-        gate.into(),
-        beta.into(),
-        slots.into(),
-        n_tokens.into(),
-        n_k.into(),
-        n_v.into(),
-        q.stride.into(),
-        k.stride.into(),
-        v.stride.into(),
-        shape.is_blocked().into(),
-        scale.into(),
-    ];
-    device.launch(kernel, Grid::new_3d([d.div_ceil(THREADS / lanes), n_v, n_seqs], THREADS), &args)
+    let blocks = [shape.d.div_ceil(THREADS / lanes), shape.n_v, shape.n_seqs];
+    let args = shape.args(o, states, [q, k, v], [gate, beta], slots);
+    device.launch(kernel, Grid::new_3d(blocks, THREADS), &args)
 }

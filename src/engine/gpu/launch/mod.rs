@@ -6,6 +6,7 @@ mod argmax;
 mod attention;
 mod binary;
 mod copy;
+mod delta_net_chunked;
 mod delta_net_step;
 mod flash_attn_decode;
 mod flash_attn_prefill;
@@ -35,6 +36,7 @@ pub use argmax::{argmax, argmax_scratch};
 pub use attention::{AttnShape, kq, kqv, soft_max};
 pub use binary::{add, add_to, mul, mul_row, scale};
 pub use copy::{copy_rows, gather_rows};
+pub use delta_net_chunked::delta_net_chunked;
 pub use delta_net_step::{HeadNorm, StepInputs, StepStates, delta_net_step};
 pub use flash_attn_decode::{FlashCache, FlashShape, flash_attn_decode};
 pub use flash_attn_prefill::flash_attn_prefill;
@@ -66,6 +68,7 @@ pub const KERNELS: &[&str] = &[
     "attention",
     "binary",
     "copy",
+    "delta_net_chunked",
     "delta_net_step",
     "flash_attn_decode",
     "flash_attn_prefill",
