@@ -12,24 +12,18 @@
 //              4 head_dim floats
 //   wide       heads are read 16 bytes at a time: head_dim and strides are multiples of 4, x and weight lie on 16 bytes
 //   oracle     src/ops/rope.rs, src/ops/norm.rs; the rotation bit-equal: products rounded, no fmaf
-#include "row.cuh"
+#include "rope.cuh"
 
 extern "C" __global__ void rope_f32(float* __restrict__ y, const float* __restrict__ x, const int* __restrict__ positions,
                                     const float* __restrict__ table, int n_tokens, int n_head, int head_dim, int n_rot,
                                     int token_stride, int head_stride) {
-    const int row = blockIdx.x * (blockDim.x / WARP) + threadIdx.x / WARP, lane = threadIdx.x % WARP;
+    const int row = blockIdx.x * (blockDim.x / WARP) + threadIdx.x / WARP;
     if (row >= n_tokens * n_head) return;
-    const int t = row / n_head, h = row % n_head, half = n_rot / 2;
-    const float2* turns = (const float2*)table + (size_t)positions[t] * half;
+    const int t = row / n_head, h = row % n_head;
+    const float2* turns = (const float2*)table + (size_t)positions[t] * (n_rot / 2);
     x += (size_t)t * token_stride + (size_t)h * head_stride;
     y += (size_t)row * head_dim;
-    for (int i = lane; i < half; i += WARP) {
-        const float a = x[i], b = x[i + half];
-        const float2 turn = turns[i];
-        y[i] = a * turn.x - b * turn.y;
-        y[i + half] = a * turn.y + b * turn.x;
-    }
-    for (int i = n_rot + lane; i < head_dim; i += WARP) y[i] = x[i];
+    rotate_head(x, turns, head_dim, n_rot, [=](int i, float value) { y[i] = value; });
 }
 
 extern __shared__ float smem[];
@@ -38,26 +32,13 @@ extern "C" __global__ void qk_norm_rope_f32(float* __restrict__ y, const float* 
                                             const float* __restrict__ weight, const int* __restrict__ positions,
                                             const float* __restrict__ table, int n_tokens, int n_head, int head_dim,
                                             int n_rot, int token_stride, int head_stride, int wide, float eps) {
-    const int row = blockIdx.x * (blockDim.x / WARP) + threadIdx.x / WARP, lane = threadIdx.x % WARP;
+    const int row = blockIdx.x * (blockDim.x / WARP) + threadIdx.x / WARP;
     if (row >= n_tokens * n_head) return;
-    const int t = row / n_head, h = row % n_head, half = n_rot / 2;
-    const float2* turns = (const float2*)table + (size_t)positions[t] * half;
-    float* normed = smem + threadIdx.x / WARP * head_dim; // only this warp's
+    const int t = row / n_head, h = row % n_head;
+    const float2* turns = (const float2*)table + (size_t)positions[t] * (n_rot / 2);
+    float* normed = smem + threadIdx.x / WARP * head_dim;
     x += (size_t)t * token_stride + (size_t)h * head_stride;
     y += (size_t)row * head_dim;
-    float values[PER_THREAD], weights[PER_THREAD];
-    load_chunk(values, x, 0, head_dim, wide);
-    load_chunk(weights, weight, 0, head_dim, wide);
-    const float scale = rms_scale(warp_sum(add_squares<PER_THREAD>(0.0f, values)), head_dim, eps);
-#pragma unroll
-    for (int i = 0; i < PER_THREAD; i++) values[i] = values[i] * scale * weights[i];
-    store_chunk(normed, values, 0, head_dim, wide);
-    __syncwarp();
-    for (int i = lane; i < half; i += WARP) {
-        const float a = normed[i], b = normed[i + half];
-        const float2 turn = turns[i];
-        y[i] = a * turn.x - b * turn.y;
-        y[i + half] = a * turn.y + b * turn.x;
-    }
-    for (int i = n_rot + lane; i < head_dim; i += WARP) y[i] = normed[i];
+    norm_head(normed, x, weight, head_dim, wide, eps);
+    rotate_head(normed, turns, head_dim, n_rot, [=](int i, float value) { y[i] = value; });
 }

@@ -24,6 +24,7 @@ mod mul_mat_vec;
 mod mul_mat_vec_digits;
 mod mul_mat_vec_q8_1;
 mod norm;
+mod qkv_rope_append;
 mod quantize_digits;
 mod quantize_q8_1;
 mod rms_norm_fold;

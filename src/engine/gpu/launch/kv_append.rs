@@ -63,6 +63,38 @@ impl Cells<'_> {
     }
 }
 
+impl CellsMut<'_> {
+    /// Two caches of one type, and which of three kernels writes them: f32, f16, bf16.
+    ///
+    /// # Panics
+    /// If they are of two types or sizes, or their cells do not hold `n_embd_kv` values.
+    pub(super) fn pair(
+        k: CellsMut<'_>,
+        v: CellsMut<'_>,
+        n_embd_kv: usize,
+        names: [&'static str; 3],
+    ) -> (&'static str, [Arg; 2]) {
+        let check = |a: usize, b: usize| {
+            assert!(a == b && a > 0 && a.is_multiple_of(n_embd_kv), "caches of {a} and {b} values");
+        };
+        match (k, v) {
+            (CellsMut::F32(a), CellsMut::F32(b)) => {
+                check(a.len(), b.len());
+                (names[0], [a.into(), b.into()])
+            }
+            (CellsMut::F16(a), CellsMut::F16(b)) => {
+                check(a.len(), b.len());
+                (names[1], [a.into(), b.into()])
+            }
+            (CellsMut::Bf16(a), CellsMut::Bf16(b)) => {
+                check(a.len(), b.len());
+                (names[2], [a.into(), b.into()])
+            }
+            _ => panic!("caches of two types"),
+        }
+    }
+}
+
 /// Puts rows `k` and `v` `[n_tokens, n_embd_kv]` into the cells of the tokens, rounded to the type of the caches.
 ///
 /// # Errors
@@ -85,24 +117,8 @@ pub fn kv_append(
     );
     assert_eq!(k.len(), v.len(), "kv_append: k and v");
     let n_embd_kv = k.len() / cells.len();
-    let check = |a: usize, b: usize| {
-        assert!(a == b && a > 0 && a.is_multiple_of(n_embd_kv), "kv_append: caches of {a} and {b} values");
-    };
-    let (kernel, k_cache, v_cache): (_, Arg, Arg) = match (k_cache, v_cache) {
-        (CellsMut::F32(a), CellsMut::F32(b)) => {
-            check(a.len(), b.len());
-            ("kv_append_f32", a.into(), b.into())
-        }
-        (CellsMut::F16(a), CellsMut::F16(b)) => {
-            check(a.len(), b.len());
-            ("kv_append_f16", a.into(), b.into())
-        }
-        (CellsMut::Bf16(a), CellsMut::Bf16(b)) => {
-            check(a.len(), b.len());
-            ("kv_append_bf16", a.into(), b.into())
-        }
-        _ => panic!("caches of two types"),
-    };
+    let (kernel, caches) =
+        CellsMut::pair(k_cache, v_cache, n_embd_kv, ["kv_append_f32", "kv_append_f16", "kv_append_bf16"]);
     let grid = Grid::new_2d([n_embd_kv.div_ceil(THREADS), cells.len()], THREADS);
-    device.launch(kernel, grid, &[k_cache, v_cache, k.into(), v.into(), cells.into(), n_embd_kv.into()])
+    device.launch(kernel, grid, &[caches[0], caches[1], k.into(), v.into(), cells.into(), n_embd_kv.into()])
 }

@@ -22,6 +22,7 @@ mod mul_mat_vec;
 mod mul_mat_vec_digits;
 mod mul_mat_vec_q8_1;
 mod norm;
+mod qkv_rope_append;
 mod quantize_digits;
 mod quantize_q8_1;
 mod rms_norm_fold;
@@ -52,6 +53,7 @@ pub use mul_mat_vec::{MAX_VEC_TOKENS, mul_mat_vec, mul_mats_vec};
 pub use mul_mat_vec_digits::{mul_mat_vec_digits, mul_mats_vec_digits, takes_digits};
 pub use mul_mat_vec_q8_1::{mul_mat_vec_q8_1, mul_mats_vec_q8_1};
 pub use norm::{Heads, l2_norm, l2_norm_inside, rms_norm, rms_norm_weighted};
+pub use qkv_rope_append::{QkvInputs, QkvShape, qkv_rope_append};
 pub use quantize_digits::{Digits, quantize_digits};
 pub use quantize_q8_1::{Q8_1, quantize_q8_1};
 pub use rms_norm_fold::{add_rms_norm_fold, rms_norm_fold};
@@ -84,6 +86,7 @@ pub const KERNELS: &[&str] = &[
     "mul_mat_vec_digits",
     "mul_mat_vec_q8_1",
     "norm",
+    "qkv_rope_append",
     "quantize_digits",
     "quantize_q8_1",
     "rms_norm_fold",
