@@ -4,12 +4,15 @@
 //   soft_max      p_c = exp(scale kq_c - m) / sum, m the largest visible; 0 where the mask is 0; in place
 //   kqv[h][t][i]  = sum_c p[h][t][c] v[c][kh][i] over visible cells
 //
+//   round         x <- the nearest value that a cell of the type holds; in place
+//
 //   q     [n_tokens, n_head, head_dim], f32
 //   k, v  [n_cells, n_head_kv, head_dim], n_cells >= n_kv, f32, or f16 or bf16 by their bits
 //   kq    [n_head, n_tokens, n_kv];  kqv [n_head, n_tokens, head_dim], f32
 //   mask  [n_tokens, n_kv], u8, 1 where a cell is visible
 //   grid  kq: x cells, 8 to a block (a warp each), y tokens, z heads, 256 threads
 //         soft_max: a block of 256 threads for each row of kq
+//         round: a thread for each element, any block size
 //         kqv: x elements of a head, y tokens, z heads, 64 threads
 //   oracle  src/ops/mul_mat.rs (dot), src/ops/soft_max.rs; the denominator is summed in f64
 //
@@ -107,3 +110,13 @@ extern "C" __global__ void kqv_bf16(float* __restrict__ kqv, const float* __rest
                                     const u8* __restrict__ mask, int n_kv, int head_dim, int n_head_kv) {
     weigh(kqv, p, (const Bf16*)v, mask, n_kv, head_dim, n_head_kv);
 }
+
+template <class T>
+__device__ __forceinline__ void round_to(float* x, int n) {
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) x[i] = of_cell(to_cell<T>(x[i]));
+}
+
+extern "C" __global__ void round_f16(float* __restrict__ x, int n) { round_to<F16>(x, n); }
+
+extern "C" __global__ void round_bf16(float* __restrict__ x, int n) { round_to<Bf16>(x, n); }

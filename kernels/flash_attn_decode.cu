@@ -64,6 +64,7 @@ __device__ __forceinline__ void attend(float* scratch, const float* q, const T* 
     float* rescale = scores + 2 * TILE * MAX_GROUP;     // twice [MAX_GROUP]
     float* partial = rescale + 2 * MAX_GROUP;           // [GROUPS, HD]
     for (int i = threadIdx.x; i < group * HD; i += THREADS) queries[i] = q[((size_t)t * n_head + kv_head * group) * HD + i];
+    for (int i = threadIdx.x; i < 2 * TILE * MAX_GROUP; i += THREADS) scores[i] = 0.0f;  // heads that there are not are read as well
     __syncthreads();
 
     float sums[MAX_GROUP][VALUES];
@@ -134,13 +135,14 @@ __device__ __forceinline__ void attend(float* scratch, const float* q, const T* 
         const int n = min(TILE, end - tile);
 #pragma unroll 4
         for (int c = share; c < n; c += GROUPS) {
-            float value[VALUES];
+            float value[VALUES], weight[MAX_GROUP];
             load_cells(value, row(v, tile + c) + at);
+            load_cells(weight, tile_scores + c * MAX_GROUP);
 #pragma unroll
             for (int g = 0; g < MAX_GROUP; g++)
                 if (g < group)
 #pragma unroll
-                    for (int i = 0; i < VALUES; i++) sums[g][i] = fmaf(tile_scores[c * MAX_GROUP + g], value[i], sums[g][i]);
+                    for (int i = 0; i < VALUES; i++) sums[g][i] = fmaf(weight[g], value[i], sums[g][i]);
         }
     }
     const size_t row_0 = ((size_t)t * n_head + kv_head * group) * n_splits + split;

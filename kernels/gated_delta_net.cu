@@ -40,6 +40,7 @@ __device__ __forceinline__ void recur(float* o, float* states, const float* q, c
     L::load(next_q, q, lane);
     L::load(next_k, k, lane);
     float next_v = *v, next_gate = *gate, next_beta = *beta;
+#pragma unroll 2
     for (int t = 0; t < n_tokens; t++) {
 #pragma unroll
         for (int i = 0; i < L::PER; i++) {

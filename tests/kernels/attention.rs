@@ -4,7 +4,7 @@ use lockstep::engine::gpu::launch::{self, AttnShape};
 use lockstep::ops::{Number as _, Tracked, dot, soft_max_row};
 
 use crate::cells::{Cache, CellType};
-use crate::support::{assert_rounded, given, in_every_order, values};
+use crate::support::{assert_rounded, assert_same_bits, given, in_every_order, values};
 
 /// Cells behind those that are looked at.
 const BEYOND: usize = 2;
@@ -108,5 +108,21 @@ fn nothing_visible_is_not_a_number() {
         let mask = device.zeros::<u8>(33).unwrap();
         launch::soft_max(device, kq.all_mut(), mask.all(), 1.0, &shape).unwrap();
         assert!(device.read(kq.all()).unwrap().iter().all(|p| p.is_nan()));
+    });
+}
+
+#[test]
+fn values_are_rounded_to_what_a_cell_holds() {
+    in_every_order(|device| {
+        for cell in CellType::ALL {
+            for n in [1, 33, 1025] {
+                let x = values(n, 1);
+                let like = Cache::upload(device, cell, &[0.0]);
+                let mut rounded = device.upload(&x).unwrap();
+                launch::round_like(device, rounded.all_mut(), like.cells()).unwrap();
+                let expected: Vec<f32> = x.iter().map(|&x| cell.rounded(x)).collect();
+                assert_same_bits(&format!("{cell:?} {n}"), &device.read(rounded.all()).unwrap(), &expected);
+            }
+        }
     });
 }

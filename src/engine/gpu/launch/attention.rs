@@ -115,3 +115,17 @@ pub fn kqv(
     let grid = Grid::new_3d([head_dim.div_ceil(64), n_tokens, n_head], 64);
     device.launch(kernel, grid, &[&args[..], &sizes].concat())
 }
+
+/// Rounds values in place to what the cells of a cache hold: what a product with keys or values does to its other factor in ggml.
+///
+/// # Errors
+/// If the launch fails.
+pub fn round_like(device: &Device, x: PartMut<'_, f32>, cells: Cells<'_>) -> Result<(), GpuError> {
+    let kernel = match cells {
+        Cells::F32(_) => return Ok(()),
+        Cells::F16(_) => "round_f16",
+        Cells::Bf16(_) => "round_bf16",
+    };
+    let n = x.len();
+    device.launch(kernel, Grid::new(n.div_ceil(256), 256), &[x.into(), n.into()])
+}

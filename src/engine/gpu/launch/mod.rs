@@ -34,7 +34,7 @@ mod top_k;
 mod unary;
 
 pub use argmax::{argmax, argmax_scratch};
-pub use attention::{AttnShape, kq, kqv, soft_max};
+pub use attention::{AttnShape, kq, kqv, round_like, soft_max};
 pub use binary::{add, add_to, mul, mul_row, scale};
 pub use copy::{copy_rows, gather_rows};
 pub use delta_net_chunked::delta_net_chunked;
