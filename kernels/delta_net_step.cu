@@ -98,8 +98,9 @@ __device__ __forceinline__ void step(float* o, float* states, float* conv_states
 
 extern "C" __global__ void __launch_bounds__(256, 2)
 delta_net_step_d8_f32(float* __restrict__ o, float* __restrict__ states, float* conv_states, const int* __restrict__ slots,
-                      const int* __restrict__ from, const int* __restrict__ to, const float* __restrict__ qkv, const float* __restrict__ w,
-                      const float* __restrict__ alpha, const float* __restrict__ raw_beta, const float* __restrict__ dt, const float* __restrict__ a,
+                      const int* __restrict__ from, const int* __restrict__ to, const float* __restrict__ qkv,
+                      const float* __restrict__ w, const float* __restrict__ alpha, const float* __restrict__ raw_beta,
+                      const float* __restrict__ dt, const float* __restrict__ a,
                       int n_k, int n_v, int d_conv, int is_blocked, int is_inside, float eps, float norm_scale, float scale) {
     step<8>(o, states, conv_states, slots, from, to, qkv, w, alpha, raw_beta, dt, a, n_k, n_v, d_conv, is_blocked, is_inside, eps,
             norm_scale, scale);
@@ -107,8 +108,9 @@ delta_net_step_d8_f32(float* __restrict__ o, float* __restrict__ states, float* 
 
 extern "C" __global__ void __launch_bounds__(256, 2)
 delta_net_step_d16_f32(float* __restrict__ o, float* __restrict__ states, float* conv_states, const int* __restrict__ slots,
-                       const int* __restrict__ from, const int* __restrict__ to, const float* __restrict__ qkv, const float* __restrict__ w,
-                       const float* __restrict__ alpha, const float* __restrict__ raw_beta, const float* __restrict__ dt, const float* __restrict__ a,
+                       const int* __restrict__ from, const int* __restrict__ to, const float* __restrict__ qkv,
+                       const float* __restrict__ w, const float* __restrict__ alpha, const float* __restrict__ raw_beta,
+                       const float* __restrict__ dt, const float* __restrict__ a,
                        int n_k, int n_v, int d_conv, int is_blocked, int is_inside, float eps, float norm_scale, float scale) {
     step<16>(o, states, conv_states, slots, from, to, qkv, w, alpha, raw_beta, dt, a, n_k, n_v, d_conv, is_blocked, is_inside, eps,
             norm_scale, scale);
@@ -116,8 +118,9 @@ delta_net_step_d16_f32(float* __restrict__ o, float* __restrict__ states, float*
 
 extern "C" __global__ void __launch_bounds__(256, 2)
 delta_net_step_d32_f32(float* __restrict__ o, float* __restrict__ states, float* conv_states, const int* __restrict__ slots,
-                       const int* __restrict__ from, const int* __restrict__ to, const float* __restrict__ qkv, const float* __restrict__ w,
-                       const float* __restrict__ alpha, const float* __restrict__ raw_beta, const float* __restrict__ dt, const float* __restrict__ a,
+                       const int* __restrict__ from, const int* __restrict__ to, const float* __restrict__ qkv,
+                       const float* __restrict__ w, const float* __restrict__ alpha, const float* __restrict__ raw_beta,
+                       const float* __restrict__ dt, const float* __restrict__ a,
                        int n_k, int n_v, int d_conv, int is_blocked, int is_inside, float eps, float norm_scale, float scale) {
     step<32>(o, states, conv_states, slots, from, to, qkv, w, alpha, raw_beta, dt, a, n_k, n_v, d_conv, is_blocked, is_inside, eps,
             norm_scale, scale);
@@ -125,8 +128,9 @@ delta_net_step_d32_f32(float* __restrict__ o, float* __restrict__ states, float*
 
 extern "C" __global__ void __launch_bounds__(256, 2)
 delta_net_step_d64_f32(float* __restrict__ o, float* __restrict__ states, float* conv_states, const int* __restrict__ slots,
-                       const int* __restrict__ from, const int* __restrict__ to, const float* __restrict__ qkv, const float* __restrict__ w,
-                       const float* __restrict__ alpha, const float* __restrict__ raw_beta, const float* __restrict__ dt, const float* __restrict__ a,
+                       const int* __restrict__ from, const int* __restrict__ to, const float* __restrict__ qkv,
+                       const float* __restrict__ w, const float* __restrict__ alpha, const float* __restrict__ raw_beta,
+                       const float* __restrict__ dt, const float* __restrict__ a,
                        int n_k, int n_v, int d_conv, int is_blocked, int is_inside, float eps, float norm_scale, float scale) {
     step<64>(o, states, conv_states, slots, from, to, qkv, w, alpha, raw_beta, dt, a, n_k, n_v, d_conv, is_blocked, is_inside, eps,
             norm_scale, scale);
@@ -134,8 +138,9 @@ delta_net_step_d64_f32(float* __restrict__ o, float* __restrict__ states, float*
 
 extern "C" __global__ void __launch_bounds__(256, 2)
 delta_net_step_d128_f32(float* __restrict__ o, float* __restrict__ states, float* conv_states, const int* __restrict__ slots,
-                        const int* __restrict__ from, const int* __restrict__ to, const float* __restrict__ qkv, const float* __restrict__ w,
-                        const float* __restrict__ alpha, const float* __restrict__ raw_beta, const float* __restrict__ dt, const float* __restrict__ a,
+                        const int* __restrict__ from, const int* __restrict__ to, const float* __restrict__ qkv,
+                        const float* __restrict__ w, const float* __restrict__ alpha, const float* __restrict__ raw_beta,
+                        const float* __restrict__ dt, const float* __restrict__ a,
                         int n_k, int n_v, int d_conv, int is_blocked, int is_inside, float eps, float norm_scale, float scale) {
     step<128>(o, states, conv_states, slots, from, to, qkv, w, alpha, raw_beta, dt, a, n_k, n_v, d_conv, is_blocked, is_inside, eps,
             norm_scale, scale);

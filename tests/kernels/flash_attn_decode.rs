@@ -103,3 +103,14 @@ fn too_many_heads_for_one_of_k_are_refused() {
         run(device, &Case::new(shape(1, (9, 1), 32), CellType::F32, 3, vec![vec![0]]), false, 1);
     });
 }
+
+/// A token that fills a batch up reads nothing and harms nobody.
+#[test]
+fn nothing_visible_is_not_a_number() {
+    in_every_order(|device| {
+        let case = Case::new(shape(2, (2, 1), 32), CellType::F32, 211, vec![scattered(70, 211, 3), vec![]]);
+        let y = run(device, &case, true, 2);
+        assert_rounded("the other token", &y[..64], &case.exact()[..64]);
+        assert!(y[64..].iter().all(|y| y.is_nan()));
+    });
+}
