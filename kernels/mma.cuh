@@ -1,7 +1,7 @@
 // Matrix products by a warp (tensor cores), the loads of their operands, and copies to shared memory that run beside other work.
 //
-// All 32 lanes call each of these together. A fragment is what one lane holds of a matrix, in words of 32 bits: four s8, two f16 or
-// bf16, lower indices in lower bits. With g = lane / 4, t = lane % 4, and word w of a row holding elements w * (4 or 2) onwards:
+// All 32 lanes call each of these together. A fragment is what one lane holds of a matrix, in words of 32 bits: four s8, two f16
+// or bf16, lower indices in lower bits. With g = lane / 4, t = lane % 4, and word w of a row holding elements w * (4 or 2) onwards:
 //
 //   a  [16 rows, 8 words]     a[i]: row g + 8 * (i % 2), word t + 4 * (i / 2)
 //   b  [8 columns, 8 words]   b[i]: column g, word t + 4 * i; the words of a column go along k
@@ -59,7 +59,8 @@ __device__ __forceinline__ void ldmatrix_x2_trans(u32 r[2], const void* row) {
 // Copies 16 bytes from global to shared memory, both aligned to 16, beside what the thread goes on to do. The bytes are there for
 // the thread itself behind the wait for their group, for others behind a barrier after that.
 __device__ __forceinline__ void cp_async_16(void* to, const void* from) {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(to)), "l"(__cvta_generic_to_global(from)) : "memory");
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;"
+                 ::"r"(shared_address(to)), "l"(__cvta_generic_to_global(from)) : "memory");
 }
 // What was copied since the last call is a group.
 __device__ __forceinline__ void cp_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }

@@ -14,19 +14,22 @@ std::atomic<unsigned> ticks{1}, launch_tick{1};
 
 // Launches are run one at a time, so what follows needs no locks.
 
-Cell* shared_cells_of(uintptr_t base) {
+// Cells of each OS thread's segment of shared memory, by its address.
+static std::map<uintptr_t, Cell*>& shared_cells() {
     static auto* all = new std::map<uintptr_t, Cell*>;
-    Cell*& cells = (*all)[base];
-    if (!cells) cells = zero_cells(shared_size());
-    return cells;
+    return *all;
 }
 
 // Ticks start again before they run out of bits; nothing that was recorded before counts then.
+constexpr unsigned LAST_TICK = 1u << 31;
+
 void begin_checked_launch(Worker* worker) {
-    worker->shared_cells = shared_cells_of(worker->shared);
-    if (ticks > 1u << 31) {
+    Cell*& cells = shared_cells()[worker->shared];
+    if (!cells) cells = zero_cells(shared_size());
+    worker->shared_cells = cells;
+    if (ticks > LAST_TICK) {
         forget_accesses();
-        memset(worker->shared_cells, 0, shared_size() * sizeof(Cell));
+        for (const auto& [base, of_thread] : shared_cells()) memset(of_thread, 0, shared_size() * sizeof(Cell));
         ticks = 1;
     }
     launch_tick = next_tick();
@@ -79,7 +82,8 @@ static bool was_written(const Bytes& bytes, size_t i, const Block& b) {
 
 static void record_read(Cell& c, Fiber* f, unsigned me, unsigned now, bool shared) {
     const Who& last = c.read;
-    const bool of_another = last.thread && last.thread != me, of_another_warp = (last.thread - 1) / 32 != (me - 1) / 32;
+    const bool of_another = last.thread && last.thread != me;
+    const bool of_another_warp = (last.thread - 1) / 32 != (me - 1) / 32;
     // The second place keeps a reader of another warp: a barrier of this warp alone does not order what that one read.
     if (of_another && (of_another_warp || !conflicts(c.read2, f, me, shared))) c.read2 = last;
     c.read = {me, now};

@@ -57,8 +57,8 @@ extern "C" uint64_t simt_collective(Op op, unsigned mask, uint64_t value, int so
         const Pending& p = w.pending[k];
         if (p.mask == mask && p.op == op && p.site.line == line && (p.site.file == file || !strcmp(p.site.file, file))) break;
         if (p.mask & me && p.arrived & mask)  // they wait for this lane and it would wait for them
-            fail("divergent warp operation: is at %s:%d (mask %08x) while lanes %08x wait for it at %s:%d (mask %08x)", name(), line,
-                 mask, p.arrived, base_name(p.site.file), p.site.line, p.mask);
+            fail("divergent warp operation: is at %s:%d (mask %08x) while lanes %08x wait for it at %s:%d (mask %08x)", name(),
+                 line, mask, p.arrived, base_name(p.site.file), p.site.line, p.mask);
     }
     if (k == w.npending) w.pending[w.npending++] = {mask, 0, op, {file, line}};
     if ((w.pending[k].arrived |= me) != mask) {
