@@ -1,7 +1,7 @@
 // Matrix products by a warp (tensor cores), the loads of their operands, and copies to shared memory that run beside other work.
 //
 // All 32 lanes call each of these together. A fragment is what one lane holds of a matrix, in words of 32 bits: four s8, two f16
-// or bf16, lower indices in lower bits. With g = lane / 4, t = lane % 4, and word w of a row holding elements w * (4 or 2) onwards:
+// or bf16, lower indices in lower bits. Word w of a row holds its elements from w * (4 or 2). With g = lane / 4, t = lane % 4:
 //
 //   a  [16 rows, 8 words]     a[i]: row g + 8 * (i % 2), word t + 4 * (i / 2)
 //   b  [8 columns, 8 words]   b[i]: column g, word t + 4 * i; the words of a column go along k

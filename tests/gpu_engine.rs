@@ -8,10 +8,10 @@ use std::sync::{Arc, LazyLock};
 use common::{Keep, ubatch};
 use lockstep::engine::gpu::{Device, DeviceOptions, Driver, Flavour, GpuEngine, GpuModel};
 use lockstep::engine::{
-    Conventions, DeltaNetRoute, Engine, EngineError, Memory, NullTap, Numerics, QkL2Norm, RopePairing,
-    StateChange, Tap, TapError, Ubatch,
+    Conventions, Engine, EngineError, Memory, NullTap, QkL2Norm, StateChange, Tap, TapError, Ubatch,
 };
 use lockstep::model::Model;
+use lockstep::ops::RopePairing;
 use lockstep::tensor::{TensorId, Values};
 use ndarray::Array2;
 

@@ -77,7 +77,8 @@ static bool is_copying(const Cell& c, const Block& b) { return c.write.thread ==
 static bool was_written(const Bytes& bytes, size_t i, const Block& b) {
     if (bytes.init) return bytes.init[i];
     const Who& write = bytes.cells[i].write;
-    return write.thread && write.tick >= launch_tick.load(std::memory_order_relaxed) && (write.thread - 1) / b.threads == b.linear;
+    const bool is_recent = write.thread && write.tick >= launch_tick.load(std::memory_order_relaxed);
+    return is_recent && (write.thread - 1) / b.threads == b.linear;
 }
 
 static void record_read(Cell& c, Fiber* f, unsigned me, unsigned now, bool shared) {
@@ -93,7 +94,8 @@ static const char* verb(Access kind) {
     return kind == Access::Read ? "read" : kind == Access::Write ? "write" : "atomic operation";
 }
 
-static void check_race(Fiber* f, const Who& other, unsigned me, const Bytes& bytes, Access kind, const char* did, const Place& place) {
+static void check_race(Fiber* f, const Who& other, unsigned me, const Bytes& bytes, Access kind, const char* did,
+                       const Place& place) {
     if (!conflicts(other, f, me, !bytes.init)) return;
     fail_at(f, place, "data race: %s of %s memory %s by %s without synchronisation in between", verb(kind), bytes.memory, did,
             thread_name(*f->block, other.thread).c_str());

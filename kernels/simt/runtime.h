@@ -79,8 +79,8 @@ struct Block : BlockDims {
     uintptr_t fault_address;
     bool fault_is_write;
 
-    // For the watchdog, which reads them from another OS thread: fibers picked, blocks begun. `busy` is set while the runtime does
-    // what a signal must not leave half done.
+    // For the watchdog, which reads them from another OS thread: fibers picked, blocks begun. `busy` is set while the runtime
+    // does what a signal must not leave half done.
     std::atomic<uint64_t> progress{0}, serial{0};
     std::atomic<Stop> stop{Stop::None};
     volatile bool busy = false;

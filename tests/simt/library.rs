@@ -171,10 +171,22 @@ impl Emulator {
         args: &[u64],
         order: Order,
     ) -> Result<(), String> {
+        self.launch_on(1, kernel, shape, args, order)
+    }
+
+    /// The same on several OS threads.
+    pub(crate) fn launch_on(
+        &self,
+        threads: c_uint,
+        kernel: &str,
+        shape: Shape,
+        args: &[u64],
+        order: Order,
+    ) -> Result<(), String> {
         let signature = self.signature(kernel).unwrap_or_else(|| panic!("there is no kernel {kernel}"));
         assert_eq!(signature.len(), args.len(), "{kernel} takes {signature}");
         let Shape { grid, block, dynamic } = shape;
-        let launch = Launch { grid, block, dynamic, order: order.0, seed: order.1, threads: 1 };
+        let launch = Launch { grid, block, dynamic, order: order.0, seed: order.1, threads };
         let pointers: Vec<*const u64> = args.iter().map(|arg| &raw const *arg).collect();
         let name = CString::new(kernel).unwrap();
         let mut error = [0u8; 1200];

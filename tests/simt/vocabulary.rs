@@ -119,6 +119,19 @@ fn barriers_of_blocks_of_any_size() {
 }
 
 #[test]
+fn blocks_are_shared_by_os_threads() {
+    everywhere(|emulator, order| {
+        let (out, x) = (emulator.upload(&[0f32]), emulator.upload(&[1f32; 1 << 14]));
+        emulator.launch_on(4, "sum_atomic", Shape::new(256, 64), &[out.arg(), x.arg()], order).unwrap();
+        assert_eq!(out.read(), [16384.0]);
+        let out = emulator.fresh::<f32>(32);
+        let said =
+            emulator.launch_on(4, "bad_endless", Shape::new(8, 32), &[out.arg(), 1], order).unwrap_err();
+        assert!(said.contains("spins: "), "{said}");
+    });
+}
+
+#[test]
 fn a_launch_that_cannot_be_is_refused() {
     everywhere(|emulator, order| {
         let out = emulator.fresh::<f32>(1);

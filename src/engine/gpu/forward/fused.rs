@@ -330,35 +330,42 @@ pub(super) fn attention(
     let n_tokens = tokens.n_tokens;
     let x = pass.normed(residual, &layer_weights.attn_norm, &needs)?;
     let [q_full, k, v] = pass.products(inputs, &x)?;
-    let heads = |n_head: usize, head_stride: usize| launch::RopeShape {
-        n_tokens,
-        n_head,
-        head_dim,
-        n_rot: h.n_rot,
-        token_stride: n_head * head_stride,
-        head_stride,
-    };
-    let (mut q, mut rotated) = (pass.tensor(&[n_tokens, n_head * head_dim])?, pass.tensor(&k.shape)?);
-    for (y, x, norm, shape) in [
-        (&mut q, &q_full, &weights.q_norm, heads(n_head, 2 * head_dim)),
-        (&mut rotated, &k, &weights.k_norm, heads(n_head_kv, head_dim)),
-    ] {
-        let (positions, table) = (tokens.positions(), pass.rope.all());
-        launch::qk_norm_rope(device, y.all_mut(), x.all(), norm.all(), positions, table, &shape, pass.eps())?;
-    }
+    let mut q = pass.tensor(&[n_tokens, n_head * head_dim])?;
     let scale = h.f_attention_scale.unwrap_or((1.0 / (head_dim as f64).sqrt()) as f32);
     let mut attended = pass.tensor(&q.shape)?;
     for (placed, stream) in tokens.placement.streams.iter().zip(&tokens.streams) {
         let cache = caches.get_mut(&placed.stream).expect("made when the tokens were placed");
         let rows = |width: usize| stream.tokens.start * width..stream.tokens.end * width;
-        let (k_rows, v_rows) = (rotated.part(rows(n_head_kv * head_dim)), v.part(rows(n_head_kv * head_dim)));
-        launch::kv_append(
+        let kv_width = n_head_kv * head_dim;
+        let inputs = launch::QkvInputs {
+            q: q_full.part(stream.tokens.start * 2 * n_head * head_dim..q_full.len()),
+            k: k.part(rows(kv_width)),
+            v: v.part(rows(kv_width)),
+            q_weight: weights.q_norm.all(),
+            k_weight: weights.k_norm.all(),
+            cells: tokens.cells(stream),
+            positions: tokens.positions().part(stream.tokens.clone()),
+            table: pass.rope.all(),
+        };
+        let shape = launch::QkvShape {
+            n_tokens: stream.tokens.len(),
+            n_head,
+            n_head_kv,
+            head_dim,
+            n_rot: h.n_rot,
+            q_stride: 2 * n_head * head_dim,
+            q_head_stride: 2 * head_dim,
+            kv_stride: kv_width,
+        };
+        let to = q.part_mut(rows(n_head * head_dim));
+        launch::qkv_rope_append(
             device,
+            to,
             cache.k.all_mut(),
             cache.v.all_mut(),
-            k_rows,
-            v_rows,
-            tokens.cells(stream),
+            &inputs,
+            &shape,
+            pass.eps(),
         )?;
         let (n_seqs, n_tokens) = (stream.sequences.len(), tokens.of_sequence());
         let shape = launch::FlashShape { n_seqs, n_tokens, n_head, n_head_kv, head_dim, scale };
