@@ -20,6 +20,7 @@ pub(super) fn header(
     let run = &dump.manifest().run;
     let mut header =
         vec![format!("{}, engine {}", model_line(name, model), engine.name()), reference_line(dump)];
+    header.extend(engine.notes());
     header.extend(by_hand.words(&harness::rules(dump)));
     if check.not_captured > 0 {
         header.push(format!(

@@ -47,6 +47,11 @@ pub trait Engine {
     /// What the report calls it: `cpu f32`.
     fn name(&self) -> String;
 
+    /// What else a report says of it, a line each: the device that it runs on.
+    fn notes(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Runs one ubatch; returns the logits `[tokens with output, n_vocab]`.
     ///
     /// # Errors

@@ -86,9 +86,10 @@ impl<'m> GpuEngine<'m> {
             let what = format!("{}: it computes as llama.cpp does", conventions.departures().join(", "));
             return Err(EngineError::NotSupported { engine: device.driver().to_string(), what });
         }
-        let rope = device.upload(&launch::rope_table(&rope(of.hparams()), 0..n_ctx as i64))?;
         let (numerics, memory) = (Numerics::default(), Memory::default());
         let types = (numerics.type_k, numerics.type_v);
+        model.plan(types, n_ctx).check_sequence(device)?;
+        let rope = device.upload(&launch::rope_table(&rope(of.hparams()), 0..n_ctx as i64))?;
         let state = State::new(device, of.hparams(), types, memory, n_ctx)?;
         let pool = Pool::new(device);
         let (model, steps, unfinished) = (Arc::clone(model), 0, false);
@@ -317,6 +318,11 @@ impl<'m> GpuEngine<'m> {
 }
 
 impl Engine for GpuEngine<'_> {
+    fn notes(&self) -> Vec<String> {
+        let device = self.model.device.name().unwrap_or_else(|error| error.to_string());
+        vec![format!("device: {device}; memory: {}", self.model.plan(self.types(), self.n_ctx))]
+    }
+
     fn name(&self) -> String {
         let name = self.model.device.driver().to_string();
         match self.numerics.describe() {

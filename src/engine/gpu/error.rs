@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 
+use super::plan::Size;
+
 use crate::quant::QuantError;
 use crate::tensor::GgmlType;
 
@@ -89,6 +91,21 @@ pub enum GpuError {
         bytes: usize,
         /// What there is.
         free: usize,
+    },
+    /// A model and one sequence take more memory than is free.
+    #[error(
+        "{} of device memory are needed, {} of {} are free: {plan}; take a smaller context, or a device with more memory",
+        Size(*needed), Size(*free as u64), Size(*total as u64)
+    )]
+    DoesNotFit {
+        /// What is needed for what.
+        plan: super::MemoryPlan,
+        /// Bytes needed now.
+        needed: u64,
+        /// Bytes that are free.
+        free: usize,
+        /// Bytes that the device has.
+        total: usize,
     },
     /// A process has one driver, and it is another one.
     #[error("this process already runs {loaded}, it cannot run {wanted} as well: start another one")]

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use super::launch::{FoldHeads, FoldParams};
-use super::{Buffer, Device, Driver, GpuError, Matrix};
+use super::{Buffer, Device, Driver, GpuError, Matrix, MemoryPlan};
 use crate::engine::EngineError;
 use crate::model::{Hparams, LayerKind, Model, ModelError, Role, Transform};
 use crate::ops::{Rope, RopePairing, RopeSections};
+use crate::tensor::GgmlType;
 
 /// Called with bytes that are on the device, and bytes in all.
 pub type UploadProgress<'a> = &'a mut dyn FnMut(u64, u64);
@@ -28,6 +29,8 @@ impl<'m> GpuModel<'m> {
         model: &'m Model,
         progress: UploadProgress<'_>,
     ) -> Result<GpuModel<'m>, EngineError> {
+        let types = (GgmlType::F32, GgmlType::F32);
+        MemoryPlan::new(model, types, 0).check_weights(device)?;
         let weights = Weights::upload(device, model, progress)?;
         Ok(GpuModel { model, device: device.clone(), weights })
     }
@@ -206,7 +209,7 @@ fn folded(model: &Model) -> impl Iterator<Item = (&str, usize)> {
 }
 
 /// Bytes of all tensors that are uploaded.
-fn bytes(model: &Model) -> u64 {
+pub(super) fn bytes(model: &Model) -> u64 {
     let names = crate::model::expected_tensors(model.hparams(), model.has_tied_embeddings());
     names
         .iter()
