@@ -65,3 +65,14 @@ __device__ __forceinline__ float silu(float x) { return x / (1.0f + expf(-x)); }
 
 // What is smaller than every number (NVRTC has no INFINITY without a header).
 #define MINUS_INFINITY __uint_as_float(0xff800000u)
+
+// (x & mask) | bits in one instruction, which the compiler does not make of two constants.
+#ifdef SIMT
+__device__ __forceinline__ u32 and_or(u32 x, u32 mask, u32 bits) { return (x & mask) | bits; }
+#else
+__device__ __forceinline__ u32 and_or(u32 x, u32 mask, u32 bits) {
+    u32 y;
+    asm("lop3.b32 %0, %1, %2, %3, 0xea;" : "=r"(y) : "r"(x), "r"(mask), "r"(bits));
+    return y;
+}
+#endif

@@ -20,9 +20,9 @@
 #define GROUPS 8
 
 // Rows of blocks lie at even addresses only.
-__device__ __forceinline__ u32 u16_at(const u8* p) { return *(const u16*)p; }
+__device__ __forceinline__ u32 u16_at(const u8* p) { return __ldg((const u16*)p); }
 __device__ __forceinline__ u32 u32_at(const u8* p) { return u16_at(p) | u16_at(p + 2) << 16; }
-__device__ __forceinline__ float f16_at(const u8* p) { return f16_to_f32(*(const u16*)p); }
+__device__ __forceinline__ float f16_at(const u8* p) { return f16_to_f32(__ldg((const u16*)p)); }
 
 // Byte j of a word as a float: an integer in the low bits of a float of 2^23.
 __device__ __forceinline__ float byte_as_float(u32 word, int j, float zero) {
@@ -66,7 +66,7 @@ template <int ELEMENTS> struct TwoBit : OneScale {
     static const int BLOCK = ELEMENTS, BYTES = 2 + ELEMENTS / 4;
     u32 q[2];
     __device__ __forceinline__ void load(const u8* row, int piece) {
-        const u8* block = row + (long long)(piece / (BLOCK / PIECE)) * BYTES;
+        const u8* block = row + (piece / (BLOCK / PIECE)) * BYTES;
         const u8* qs = block + 2 + 8 * (piece % (BLOCK / PIECE));
         d = f16_at(block);
         q[0] = u32_at(qs), q[1] = u32_at(qs + 4);
@@ -83,7 +83,7 @@ struct Q1_0 : OneScale {
     static const int BLOCK = 128, BYTES = 18;
     u32 q;
     __device__ __forceinline__ void load(const u8* row, int piece) {
-        const u8* block = row + (long long)(piece / 4) * BYTES;
+        const u8* block = row + (piece / 4) * BYTES;
         d = f16_at(block);
         q = u32_at(block + 2 + 4 * (piece % 4));
     }
@@ -99,7 +99,7 @@ struct Q8_0 : OneScale {
     static const int BLOCK = 32, BYTES = 34, ZERO = 128;
     u32 q[8];
     __device__ __forceinline__ void load(const u8* row, int piece) {
-        const u8* block = row + (long long)piece * BYTES;
+        const u8* block = row + piece * BYTES;
         d = f16_at(block);
 #pragma unroll
         for (int i = 0; i < 8; i++) q[i] = u32_at(block + 2 + 4 * i);
@@ -112,7 +112,7 @@ struct Q4_0 : OneScale {
     static const int BLOCK = 32, BYTES = 18, ZERO = 8;
     u32 q[4];
     __device__ __forceinline__ void load(const u8* row, int piece) {
-        const u8* block = row + (long long)piece * BYTES;
+        const u8* block = row + piece * BYTES;
         d = f16_at(block);
 #pragma unroll
         for (int i = 0; i < 4; i++) q[i] = u32_at(block + 2 + 4 * i);
@@ -125,7 +125,7 @@ struct Tq2_0 : OneScale {
     static const int BLOCK = 256, BYTES = 66, NEAR = 2;
     u32 q[2];
     __device__ __forceinline__ void load(const u8* row, int piece) {
-        const u8* block = row + (long long)(piece / 8) * BYTES;
+        const u8* block = row + (piece / 8) * BYTES;
         d = f16_at(block + 64);
         q[0] = u32_at(block + 8 * (piece % 8)), q[1] = u32_at(block + 8 * (piece % 8) + 4);
     }
@@ -142,7 +142,7 @@ struct Q4_K {
     u32 q[4];
     float steps[2], depths[2];
     __device__ __forceinline__ void load(const u8* row, int piece) {
-        const u8* block = row + (long long)(piece / 8) * BYTES;
+        const u8* block = row + (piece / 8) * BYTES;
         const float d = f16_at(block), dmin = f16_at(block + 2);
         const int pair = piece % 8 / 2;
         // Scales 2 pair and 2 pair + 1, packed as six_bit_scales.rs says: the upper four are split.
@@ -153,7 +153,7 @@ struct Q4_K {
         const u32 mins = is_upper ? (tail >> 4 & 0x0f0fu) | (high >> 6 & 0x0303u) << 4 : high & 0x3f3fu;
         steps[0] = d * (float)(scales & 255u), steps[1] = d * (float)(scales >> 8);
         depths[0] = dmin * (float)(mins & 255u), depths[1] = dmin * (float)(mins >> 8);
-        const uint4 qs = *(const uint4*)(block + 16 + 16 * (piece % 8)); // 144 bytes keep the alignment of the matrix
+        const uint4 qs = __ldg((const uint4*)(block + 16 + 16 * (piece % 8))); // 144 bytes keep the alignment of the matrix
         q[0] = qs.x, q[1] = qs.y, q[2] = qs.z, q[3] = qs.w;
     }
     __device__ __forceinline__ static int at(int piece, int group) {
@@ -171,7 +171,7 @@ struct Q6_K {
     u32 low[4], high[2];
     float steps[4];
     __device__ __forceinline__ void load(const u8* row, int piece) {
-        const u8* block = row + (long long)(piece / 8) * BYTES;
+        const u8* block = row + (piece / 8) * BYTES;
         const int half = piece % 8 / 4, first = 8 * (piece % 4);
         const u8* ql = block + 64 * half + first;
         const u8* qh = block + 128 + 32 * half + first;
@@ -180,7 +180,7 @@ struct Q6_K {
         const float d = f16_at(block + 208);
 #pragma unroll
         for (int i = 0; i < 4; i++) {
-            steps[i] = d * (float)(signed char)block[192 + 8 * half + 2 * i + first / 16];
+            steps[i] = d * (float)__ldg((const signed char*)(block + 192 + 8 * half + 2 * i + first / 16));
         }
     }
     __device__ __forceinline__ static int at(int piece, int group) {

@@ -40,7 +40,7 @@ template <int ELEMENTS> __device__ __forceinline__ float4 factors(TwoBit<ELEMENT
 #pragma unroll
     for (int j = 0; j < 4; j++) {
         const int bit = 2 * (4 * (group % 2) + j);
-        v[j] = __uint_as_float((word & 3u << bit) | 0x4b000000u) - (8388608.0f + (float)(1 << bit));
+        v[j] = __uint_as_float(and_or(word, 3u << bit, 0x4b000000u)) - (8388608.0f + (float)(1 << bit));
     }
     return make_float4(v[0], v[1], v[2], v[3]);
 }
@@ -232,7 +232,7 @@ __device__ __forceinline__ void row_times_tokens(const Weights& m, const float* 
     if (n_in % N == 0) {
 #pragma unroll 4
         for (int k = N * lane; k < n_in; k += N * WARP) {
-            const uint4 bits = *(const uint4*)(w + k);
+            const uint4 bits = __ldg((const uint4*)(w + k));
             float values[N];
             E::values(bits, values);
 #pragma unroll
@@ -251,7 +251,7 @@ __device__ __forceinline__ void row_times_tokens(const Weights& m, const float* 
         }
     } else {
         for (int k = lane; k < n_in; k += WARP) {
-            const float value = E::value(w[k]);
+            const float value = E::value(__ldg(w + k));
 #pragma unroll
             for (int t = 0; t < TOKENS; t++) {
                 if (t < n_tokens) sums[t] = fmaf(value, x[(long long)t * n_in + k], sums[t]);

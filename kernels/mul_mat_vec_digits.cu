@@ -25,11 +25,17 @@
 
 extern __shared__ float smem[]; // [n_warps][stages][STAGE_BYTES / 4], and at the end sums [n_warps][ROWS][MAX_TOKENS]
 
-__device__ __forceinline__ void copy_chunk(u8* stage, const Weights& m, int row_bytes, int chunk) {
-    for (int i = threadIdx.x % WARP; i < STAGE_BYTES / 16; i += WARP) {
-        const int row = i / (CHUNK_BYTES / 16), at = i % (CHUNK_BYTES / 16) * 16;
-        const long long of_matrix = min(m.block * ROWS + row, m.n_out - 1); // a row that does not exist is not stored
-        cp_async_16(stage + row * CHUNK_BYTES + at, m.w + of_matrix * row_bytes + chunk * CHUNK_BYTES + at);
+// The 272 bytes of a row are 17 copies: each half of the warp makes 16 of a row, and lanes 0 to 15 what is left of all rows. A row that
+// does not exist is another one, and not stored.
+__device__ __forceinline__ void copy_chunk(u8* stage, const u8* chunk, int row_bytes, int last_row) {
+    const int lane = threadIdx.x % WARP, half = lane / ROWS, at = lane % ROWS * 16;
+#pragma unroll
+    for (int pair = 0; pair < ROWS / 2; pair++) {
+        const int row = 2 * pair + half;
+        cp_async_16(stage + row * CHUNK_BYTES + at, chunk + min(row, last_row) * row_bytes + at);
+    }
+    if (lane < ROWS) {
+        cp_async_16(stage + lane * CHUNK_BYTES + 256, chunk + min(lane, last_row) * row_bytes + 256);
     }
     cp_async_commit();
 }
@@ -56,11 +62,13 @@ __device__ __forceinline__ void rows_times_pairs(const Weights& m, const u32* di
     const int stages = n_chunks > n_warps ? 2 : 1;
     u8* const mine = (u8*)smem + warp * stages * STAGE_BYTES;
     float acc[PAIRS][2] = {};
-    if (warp < n_chunks) copy_chunk(mine, m, row_bytes, warp);
+    const u8* const rows = m.w + (long long)m.block * ROWS * row_bytes;
+    const int last_row = m.n_out - 1 - m.block * ROWS;
+    if (warp < n_chunks) copy_chunk(mine, rows + warp * CHUNK_BYTES, row_bytes, last_row);
     int stage = 0;
     for (int chunk = warp; chunk < n_chunks; chunk += n_warps) {
         if (chunk + n_warps < n_chunks) {
-            copy_chunk(mine + (stage ^ 1) * STAGE_BYTES, m, row_bytes, chunk + n_warps);
+            copy_chunk(mine + (stage ^ 1) * STAGE_BYTES, rows + (chunk + n_warps) * CHUNK_BYTES, row_bytes, last_row);
             cp_async_wait<1>();
         } else {
             cp_async_wait<0>();
@@ -78,7 +86,7 @@ __device__ __forceinline__ void rows_times_pairs(const Weights& m, const u32* di
 #pragma unroll
             for (int p = 0; p < PAIRS; p++) {
                 if (2 * p >= n_tokens) break;
-                const long long at = (long long)p * n_groups + group;
+                const int at = p * n_groups + group;
                 uint4 b0 = make_uint4(0, 0, 0, 0), b1 = b0;
                 if (2 * p + g / 4 < n_tokens) { // half of the columns are those of a second token
                     b0 = ((const uint4*)digits)[at * 64 + lane], b1 = ((const uint4*)digits)[at * 64 + 32 + lane];
@@ -119,15 +127,22 @@ __device__ __forceinline__ void rows_times_pairs(const Weights& m, const u32* di
     }
 }
 
-extern "C" __global__ void __launch_bounds__(256) mul_mat_vec_pq2_0_digits(
+// Up to two tokens.
+extern "C" __global__ void __launch_bounds__(256, 4) mul_mat_vec_pq2_0_digits(
     float* __restrict__ y0, float* __restrict__ y1, float* __restrict__ y2, float* __restrict__ y3, const u8* __restrict__ w0,
     const u8* __restrict__ w1, const u8* __restrict__ w2, const u8* __restrict__ w3, const u32* __restrict__ digits,
     const int* __restrict__ sums, const float* __restrict__ scales, const float* __restrict__ residual, int n0, int n1, int n2, int n3,
     int n_in, int n_tokens, float s0, float s1, float s2, float s3, int has_residual) {
     const Weights m = pick(ROWS, y0, y1, y2, y3, w0, w1, w2, w3, residual, n0, n1, n2, n3, s0, s1, s2, s3, has_residual);
-    if (n_tokens <= 2) {
-        rows_times_pairs<1>(m, digits, sums, scales, n_in, n_tokens);
-    } else {
-        rows_times_pairs<4>(m, digits, sums, scales, n_in, n_tokens);
-    }
+    rows_times_pairs<1>(m, digits, sums, scales, n_in, n_tokens);
+}
+
+// Up to eight.
+extern "C" __global__ void __launch_bounds__(256, 2) mul_mat_vec_pq2_0_digits_8(
+    float* __restrict__ y0, float* __restrict__ y1, float* __restrict__ y2, float* __restrict__ y3, const u8* __restrict__ w0,
+    const u8* __restrict__ w1, const u8* __restrict__ w2, const u8* __restrict__ w3, const u32* __restrict__ digits,
+    const int* __restrict__ sums, const float* __restrict__ scales, const float* __restrict__ residual, int n0, int n1, int n2, int n3,
+    int n_in, int n_tokens, float s0, float s1, float s2, float s3, int has_residual) {
+    const Weights m = pick(ROWS, y0, y1, y2, y3, w0, w1, w2, w3, residual, n0, n1, n2, n3, s0, s1, s2, s3, has_residual);
+    rows_times_pairs<4>(m, digits, sums, scales, n_in, n_tokens);
 }

@@ -45,11 +45,11 @@ template <int N> struct FiveTrits : OneScale {
 struct Ptq1_0 : FiveTrits<4> {
     static const int BLOCK = 128, BYTES = 28;
     __device__ __forceinline__ void load(const u8* row, int piece) {
-        const u32* block = (const u32*)(row + (long long)(piece / 4) * BYTES);
+        const u32* block = (const u32*)(row + (piece / 4) * BYTES);
         const int p = piece % 4;
         is_odd = p % 2;
-        words[0] = block[p], words[1] = block[4 + p / 2];
-        const u32 rest = block[6];
+        words[0] = __ldg(block + p), words[1] = __ldg(block + 4 + p / 2);
+        const u32 rest = __ldg(block + 6);
         d = f16_to_f32((u16)(rest >> 16));
         // Elements 120 + h + 2 n: bytes h of trits n and n + 1.
         Trits both;
@@ -64,7 +64,7 @@ struct Ptq1_0 : FiveTrits<4> {
 struct Tq1_0 : FiveTrits<8> {
     static const int BLOCK = 256, BYTES = 54;
     __device__ __forceinline__ void load(const u8* row, int piece) {
-        const u8* block = row + (long long)(piece / 8) * BYTES;
+        const u8* block = row + (piece / 8) * BYTES;
         const int p = piece % 8;
         is_odd = p % 2;
         words[0] = u32_at(block + 4 * p), words[1] = u32_at(block + 32 + 4 * (p / 2));

@@ -12,6 +12,8 @@ const ROWS: usize = 16;
 /// Columns that a warp takes at a time, and their bytes in all rows.
 const CHUNK: usize = 1024;
 const STAGE_BYTES: usize = ROWS * CHUNK / 128 * 34;
+/// Tokens whose digits fill the columns of an operand.
+const PAIR: usize = 2;
 /// Matrices of a launch, at most.
 const MATRICES: usize = 4;
 
@@ -100,5 +102,6 @@ fn product(
     args.extend::<[Arg; 2]>([n_in.into(), n_tokens.into()]);
     args.extend(scales);
     args.push(i32::from(residual.is_some()).into());
-    device.launch("mul_mat_vec_pq2_0_digits", grid, &args)
+    let kernel = if n_tokens <= PAIR { "mul_mat_vec_pq2_0_digits" } else { "mul_mat_vec_pq2_0_digits_8" };
+    device.launch(kernel, grid, &args)
 }
