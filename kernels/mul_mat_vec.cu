@@ -57,7 +57,7 @@ template <class F, int TOKENS>
 __device__ __forceinline__ void rows_times_tokens(const Weights& m, const float* x, int n_in, int n_tokens) {
     const int STAGE = TOKENS < 4 ? 4 / TOKENS * STEP : STEP;
     // Rows that share what is read of x: fewer where registers are short.
-    const int HELD = sizeof(F) < 32 ? (TOKENS <= 4 ? ROWS_OF_WARP : 2) : (TOKENS <= 2 ? 2 : 1);
+    const int HELD = TOKENS <= 2 ? (sizeof(F) < 32 ? 4 : 2) : sizeof(F) < 28 ? 2 : 1;
     const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, n_pieces = n_in / PIECE, n_fours = n_in / 4;
     const long long row_bytes = (long long)(n_in / F::BLOCK) * F::BYTES;
     float4* const xs = (float4*)smem; // [TOKENS][PADDED(STAGE)]
@@ -273,7 +273,7 @@ template <class E> __device__ __forceinline__ void plain_product(const Weights& 
     }
 }
 
-extern "C" __global__ void __launch_bounds__(256) mul_mat_vec_bf16_f32(
+extern "C" __global__ void __launch_bounds__(256, 3) mul_mat_vec_bf16_f32(
     float* __restrict__ y0, float* __restrict__ y1, float* __restrict__ y2, float* __restrict__ y3, const u8* __restrict__ w0,
     const u8* __restrict__ w1, const u8* __restrict__ w2, const u8* __restrict__ w3, const float* __restrict__ x,
     const float* __restrict__ residual, int n0, int n1, int n2, int n3, int n_in, int n_tokens, float s0, float s1, float s2,
@@ -281,7 +281,7 @@ extern "C" __global__ void __launch_bounds__(256) mul_mat_vec_bf16_f32(
     plain_product<Bf16>(pick(WARPS, y0, y1, y2, y3, w0, w1, w2, w3, residual, n0, n1, n2, n3, s0, s1, s2, s3, has_residual), x, n_in, n_tokens);
 }
 
-extern "C" __global__ void __launch_bounds__(256) mul_mat_vec_f16_f32(
+extern "C" __global__ void __launch_bounds__(256, 3) mul_mat_vec_f16_f32(
     float* __restrict__ y0, float* __restrict__ y1, float* __restrict__ y2, float* __restrict__ y3, const u8* __restrict__ w0,
     const u8* __restrict__ w1, const u8* __restrict__ w2, const u8* __restrict__ w3, const float* __restrict__ x,
     const float* __restrict__ residual, int n0, int n1, int n2, int n3, int n_in, int n_tokens, float s0, float s1, float s2,
@@ -289,7 +289,7 @@ extern "C" __global__ void __launch_bounds__(256) mul_mat_vec_f16_f32(
     plain_product<F16>(pick(WARPS, y0, y1, y2, y3, w0, w1, w2, w3, residual, n0, n1, n2, n3, s0, s1, s2, s3, has_residual), x, n_in, n_tokens);
 }
 
-extern "C" __global__ void __launch_bounds__(256) mul_mat_vec_f32_f32(
+extern "C" __global__ void __launch_bounds__(256, 3) mul_mat_vec_f32_f32(
     float* __restrict__ y0, float* __restrict__ y1, float* __restrict__ y2, float* __restrict__ y3, const u8* __restrict__ w0,
     const u8* __restrict__ w1, const u8* __restrict__ w2, const u8* __restrict__ w3, const float* __restrict__ x,
     const float* __restrict__ residual, int n0, int n1, int n2, int n3, int n_in, int n_tokens, float s0, float s1, float s2,

@@ -55,7 +55,7 @@ template <> struct ByStoredSum<Q4_0> { static const bool IS = true; };
 template <class F, int TOKENS>
 __device__ __forceinline__ void rows_times_tokens(const Weights& m, const u32* x, const u32* scales, int n_in, int first_token, int n_tokens) {
     const int STAGE = TOKENS <= 4 ? 4 * STEP : 2 * STEP;
-    const int HELD = sizeof(F) < 32 ? (TOKENS <= 4 ? ROWS_OF_WARP : 2) : (TOKENS <= 2 ? 2 : 1);
+    const int HELD = TOKENS <= 2 ? (sizeof(F) < 32 ? 4 : 2) : sizeof(F) < 28 ? 2 : 1;
     const int NEAR = F::RUN < F::NEAR ? F::RUN : F::NEAR; // groups that share the scales of weights and of activations
     const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, n_pieces = n_in / PIECE, n_fours = n_in / 4;
     const long long row_bytes = (long long)(n_in / F::BLOCK) * F::BYTES;
