@@ -39,7 +39,7 @@ pub(super) struct Args {
     #[command(flatten)]
     engine: EngineArgs,
     /// What the engine does with activations in front of its weights: auto = as the reference did: rounded as ggml-cpu
-    /// does if it ran the same file, whole if it ran the unfolded twin
+    /// does if it ran the same file, whole if it ran the unfolded twin; q8_1 = as ggml-cuda does in front of quantised weights
     #[arg(long, value_enum, default_value_t = ActivationsChoice::Auto)]
     activations: ActivationsChoice,
     /// How errors are carried: cumulative = the engine runs on its own results throughout; reseeded = it goes on with the
@@ -83,6 +83,8 @@ enum ActivationsChoice {
     Auto,
     Whole,
     Rounded,
+    #[value(name = "q8_1")]
+    Q8_1,
 }
 
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
@@ -181,6 +183,7 @@ pub(super) fn run(args: Args) -> Result<ExitCode> {
             match args.activations {
                 ActivationsChoice::Auto => {}
                 ActivationsChoice::Whole => numerics.activations = ActivationMode::Whole,
+                ActivationsChoice::Q8_1 => numerics.activations = ActivationMode::Mmvq,
                 ActivationsChoice::Rounded => {
                     let kernel = cpu_kernel(&dump.manifest().producer.system_info);
                     numerics.activations = ActivationMode::Rounded(kernel);

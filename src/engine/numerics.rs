@@ -15,6 +15,9 @@ pub enum ActivationMode {
     /// They are rounded as this kernel of ggml-cpu rounds them for the type of the weights. Where the tap knows what the reference had
     /// ([`super::Tap::rounds_like`]), what rounding did there is done here.
     Rounded(CpuKernel),
+    /// They are rounded as ggml-cuda's products of few tokens do it, to Q8_1 in front of quantised weights; in front of others they are
+    /// taken as they are. The GPU engine then multiplies in integers.
+    Mmvq,
     /// They are rounded to this whatever the type of the weights, f32 too: a choice that ggml makes for some types only.
     Always(ActivationRounding),
 }
@@ -25,6 +28,7 @@ impl ActivationMode {
         let rule = match self {
             ActivationMode::Whole => return Activations::Whole,
             ActivationMode::Rounded(kernel) => RoundingRule::ForWeights(kernel),
+            ActivationMode::Mmvq => RoundingRule::Mmvq,
             ActivationMode::Always(rounding) => RoundingRule::Always(rounding),
         };
         match like {
@@ -100,6 +104,7 @@ impl Numerics {
             ActivationMode::Rounded(kernel) => {
                 words.push(format!("activations rounded as ggml-cpu {kernel}"))
             }
+            ActivationMode::Mmvq => words.push("activations rounded as ggml-cuda, to Q8_1".to_owned()),
             ActivationMode::Always(rounding) => words.push(format!("all activations rounded to {rounding}")),
         }
         for (cache, ty) in [("K", self.type_k), ("V", self.type_v)] {

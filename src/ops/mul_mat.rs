@@ -147,6 +147,8 @@ pub fn dot<T: Number>(x: &[T], y: &[T]) -> T {
 pub enum RoundingRule {
     /// To what this kernel of ggml-cpu takes for the type of the weights.
     ForWeights(CpuKernel),
+    /// To what ggml-cuda's matrix-vector kernels take in front of quantised weights.
+    Mmvq,
     /// To the same whatever the weights are.
     Always(ActivationRounding),
 }
@@ -156,6 +158,7 @@ impl RoundingRule {
     fn of(self, ty: GgmlType) -> Option<ActivationRounding> {
         match self {
             RoundingRule::ForWeights(kernel) => activation_on_cpu(ty, kernel),
+            RoundingRule::Mmvq => (ty.block_elements() > 1).then_some(ActivationRounding::Mmvq),
             RoundingRule::Always(rounding) => Some(rounding),
         }
     }

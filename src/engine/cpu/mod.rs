@@ -226,7 +226,7 @@ impl Context<'_, '_, '_> {
     fn rounds_like(&mut self) -> Result<Option<Vec<f32>>, EngineError> {
         match self.numerics.activations {
             ActivationMode::Whole => Ok(None),
-            ActivationMode::Rounded(_) | ActivationMode::Always(_) => self.emitter.rounds_like(),
+            _ => self.emitter.rounds_like(),
         }
     }
 

@@ -299,6 +299,20 @@ impl Device {
             .map_err(|cause| driver("copy to the device", cause))
     }
 
+    /// Copies from pinned memory, which must stay as it is until the copy has run.
+    ///
+    /// # Errors
+    /// If the driver fails.
+    ///
+    /// # Panics
+    /// If there are not as many bytes as the part has.
+    pub(super) fn copy_from_pinned(&self, to: &mut PartMut<'_, u8>, bytes: &[u8]) -> Result<(), GpuError> {
+        assert_eq!(to.len, bytes.len(), "bytes for a part of device memory");
+        // SAFETY: the part has room for them; the caller waits for the copy before it writes to them again.
+        unsafe { result::memcpy_htod_async(to.address, bytes, self.stream()) }
+            .map_err(|cause| driver("copy to the device", cause))
+    }
+
     /// What a part holds, once all that was launched before has run.
     ///
     /// # Errors

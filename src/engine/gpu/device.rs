@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
-use cudarc::driver::{CudaContext, CudaFunction, CudaGraph, CudaStream, DriverError, result, sys};
+use cudarc::driver::{CudaContext, CudaEvent, CudaFunction, CudaGraph, CudaStream, DriverError, result, sys};
 use cudarc::nvrtc::Ptx;
 
 use super::compile::{Compiler, Image};
@@ -250,6 +250,11 @@ impl Device {
 
     pub(super) fn stream(&self) -> sys::CUstream {
         self.0.stream.cu_stream()
+    }
+
+    /// A mark behind all that was asked for so far.
+    pub(super) fn event(&self) -> Result<CudaEvent, GpuError> {
+        self.0.stream.record_event(None).map_err(|cause| driver("record an event", cause))
     }
 
     /// Waits until everything has run.

@@ -1,6 +1,6 @@
 //! A weight matrix in device memory, as it lies in the file.
 
-use super::{Buffer, Device, GpuError};
+use super::{Buffer, Device, GpuError, PartMut};
 use crate::quant;
 use crate::tensor::GgmlType;
 
@@ -43,15 +43,37 @@ impl Matrix {
         n_out: usize,
         scale: f32,
     ) -> Result<Matrix, GpuError> {
+        let mut matrix = Matrix::alloc(device, ty, bytes.len(), n_in, n_out, scale)?;
+        device.write(&mut matrix.bytes_mut(), bytes)?;
+        Ok(matrix)
+    }
+
+    /// The same without its bytes, which are to be written.
+    ///
+    /// # Errors
+    /// As [`Matrix::upload`].
+    pub(super) fn alloc(
+        device: &Device,
+        ty: GgmlType,
+        n_bytes: usize,
+        n_in: usize,
+        n_out: usize,
+        scale: f32,
+    ) -> Result<Matrix, GpuError> {
         if !MATRIX_TYPES.contains(&ty) {
             return Err(GpuError::MatrixType { ty });
         }
         let row_bytes = ty.row_bytes(n_in as u64).and_then(|bytes| usize::try_from(bytes).ok());
-        if row_bytes.and_then(|row| row.checked_mul(n_out)) != Some(bytes.len()) {
+        if row_bytes.and_then(|row| row.checked_mul(n_out)) != Some(n_bytes) {
             let elements = n_in.saturating_mul(n_out);
-            return Err(quant::QuantError::Size { ty, bytes: bytes.len(), elements }.into());
+            return Err(quant::QuantError::Size { ty, bytes: n_bytes, elements }.into());
         }
-        Ok(Matrix { ty, bytes: device.upload(bytes)?, n_in, n_out, scale })
+        Ok(Matrix { ty, bytes: device.alloc(n_bytes)?, n_in, n_out, scale })
+    }
+
+    /// The rows, to be written.
+    pub(super) fn bytes_mut(&mut self) -> PartMut<'_, u8> {
+        self.bytes.all_mut()
     }
 
     /// The type that the weights are stored in.

@@ -15,6 +15,7 @@ mod matrix;
 mod plan;
 mod simt;
 mod sources;
+mod staging;
 mod state;
 mod tokens;
 mod weights;

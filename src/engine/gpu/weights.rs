@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::launch::{FoldHeads, FoldParams};
+use super::staging::Staging;
 use super::{Buffer, Device, Driver, GpuError, Matrix, MemoryPlan};
 use crate::engine::EngineError;
 use crate::model::{Hparams, LayerKind, Model, ModelError, Role, Transform};
@@ -138,7 +139,8 @@ impl Weights {
         progress: UploadProgress<'_>,
     ) -> Result<Weights, EngineError> {
         let h = model.hparams();
-        let mut up = Uploader { device, model, done: 0, of: bytes(model), progress };
+        let staging = Staging::new(device)?;
+        let mut up = Uploader { device, staging, model, done: 0, of: bytes(model), progress };
         let token_embd = up.weight("token_embd.weight")?;
         let mut layers = Vec::with_capacity(h.layers.len());
         for (il, kind) in h.layers.iter().enumerate() {
@@ -231,6 +233,7 @@ pub(super) fn rope(h: &Hparams) -> Rope {
 
 struct Uploader<'a, 'p> {
     device: &'a Device,
+    staging: Staging,
     model: &'a Model,
     done: u64,
     of: u64,
@@ -243,7 +246,9 @@ impl Uploader<'_, '_> {
         let tensor = self.model.gguf().tensor(name).ok_or_else(missing)?;
         let [n_in, n_out, ..] = tensor.info.ne.map(|n| n as usize);
         let scale = self.model.scale(name)?;
-        let matrix = Matrix::upload(self.device, tensor.info.ty, tensor.data, n_in, n_out, scale)?;
+        let (ty, bytes) = (tensor.info.ty, tensor.data);
+        let mut matrix = Matrix::alloc(self.device, ty, bytes.len(), n_in, n_out, scale)?;
+        self.staging.write(matrix.bytes_mut(), bytes)?;
         self.count(tensor.data.len());
         let fold = self.model.fold().and_then(|fold| fold.transform(name, n_in));
         let role = self.model.fold().and_then(|fold| fold.role(name));

@@ -27,7 +27,7 @@ impl Pass<'_, '_, '_> {
     pub(super) fn rounds_like(&mut self) -> Result<Option<Vec<f32>>, EngineError> {
         match self.numerics.activations {
             ActivationMode::Whole => Ok(None),
-            ActivationMode::Rounded(_) | ActivationMode::Always(_) => self.emitter.rounds_like(),
+            _ => self.emitter.rounds_like(),
         }
     }
 
@@ -54,6 +54,7 @@ impl Pass<'_, '_, '_> {
             };
             products.push(match self.numerics.activations {
                 ActivationMode::Whole => self.product(weight, input)?,
+                ActivationMode::Mmvq if like.is_none() => self.product_in_integers(weight, input)?,
                 mode => self.rounded_product(weight, input, mode, like)?,
             });
         }
@@ -82,6 +83,19 @@ impl Pass<'_, '_, '_> {
         let n_tokens = x.len() / weight.matrix.n_in();
         let mut y = self.tensor(&[n_tokens, weight.matrix.n_out()])?;
         launch::mul_mat(self.device, y.all_mut(), &weight.matrix, x.all(), n_tokens, None)?;
+        Ok(y)
+    }
+
+    /// The same with the activation in Q8_1, for weights that there are integer products of.
+    fn product_in_integers(&self, weight: &Weight, x: &Tensor) -> Result<Tensor, EngineError> {
+        if !launch::takes_q8_1(&weight.matrix) {
+            return self.product(weight, x);
+        }
+        let n_tokens = x.len() / weight.matrix.n_in();
+        let mut rounded = launch::Q8_1::alloc(self.device, x.len())?;
+        launch::quantize_q8_1(self.device, &mut rounded, x.all())?;
+        let mut y = self.tensor(&[n_tokens, weight.matrix.n_out()])?;
+        launch::mul_mat_q8_1(self.device, y.all_mut(), &weight.matrix, &rounded, n_tokens, None)?;
         Ok(y)
     }
 

@@ -48,7 +48,7 @@ pub use get_rows::get_rows;
 pub use glu::{gated_norm, sigmoid_mul, swiglu};
 pub use kv_append::{Cells, CellsMut, kv_append};
 pub use mul_mat::mul_mat;
-pub use mul_mat_q8_1::mul_mat_q8_1;
+pub use mul_mat_q8_1::{mul_mat_q8_1, takes_q8_1};
 pub use mul_mat_vec::{MAX_VEC_TOKENS, mul_mat_vec, mul_mats_vec};
 pub use mul_mat_vec_digits::{mul_mat_vec_digits, mul_mats_vec_digits, takes_digits};
 pub use mul_mat_vec_q8_1::{mul_mat_vec_q8_1, mul_mats_vec_q8_1};

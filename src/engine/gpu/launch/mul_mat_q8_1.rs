@@ -54,6 +54,11 @@ pub fn mul_mat_q8_1(
 }
 
 /// The kernel of a type; none for types without blocks.
+/// Whether there are integer products with a matrix of this type.
+pub fn takes_q8_1(w: &Matrix) -> bool {
+    kernel(w.ty()).is_some()
+}
+
 fn kernel(ty: GgmlType) -> Option<&'static str> {
     Some(match ty {
         GgmlType::Q4_0 => "mul_mat_q4_0_q8_1",
