@@ -2,6 +2,7 @@
 //
 //   silu:           y_i = x_i / (1 + exp(-x_i))
 //   sigmoid:        y_i = 1 / (1 + exp(-x_i))
+//   exp:            y_i = exp(x_i)
 //   softplus_bias:  y_rh = softplus(alpha_rh + dt_h),  softplus(x) = x > 20 ? x : ln(1 + exp(x))
 //   gates:          gate_rh = softplus(alpha_rh + dt_h) a_h;  beta_rh = sigmoid(raw_beta_rh)
 //
@@ -19,6 +20,11 @@ extern "C" __global__ void silu_f32(float* __restrict__ y, const float* __restri
 extern "C" __global__ void sigmoid_f32(float* __restrict__ y, const float* __restrict__ x, int n) {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < n) y[i] = sigmoid(x[i]);
+}
+
+extern "C" __global__ void exp_f32(float* __restrict__ y, const float* __restrict__ x, int n) {
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] = expf(x[i]);
 }
 
 // Above this, ggml takes softplus(x) to be x.

@@ -96,13 +96,15 @@ pub(super) fn run(args: Args) -> Result<ExitCode> {
             let bar = progress::bar("weights to the device");
             let uploaded = GpuModel::upload(&device, &model, &mut progress::callback(&bar));
             bar.finish_and_clear();
-            Some(GpuSubject { model: Arc::new(uploaded?) })
+            let model = Arc::new(uploaded?);
+            let routes = [DeltaNetRoute::Fused, DeltaNetRoute::Unfused];
+            Some(routes.map(|delta_net| GpuSubject { model: Arc::clone(&model), delta_net }))
         }
         (None, _) => None,
     };
-    let subjects: [&dyn Subject; 2] = match &gpu {
-        None => [&fused, &unfused],
-        Some(gpu) => [&fused, gpu],
+    let subjects: Vec<&dyn Subject> = match &gpu {
+        None => vec![&fused, &unfused],
+        Some([on_device, unfused_there]) => vec![&fused, on_device, unfused_there],
     };
     let bar = progress::bar("invariants");
     let found = harness::invariants(&subjects, &tokens, &args.lengths, &mut progress::callback(&bar));

@@ -10,6 +10,7 @@ mod fault;
 pub mod gpu;
 mod memory;
 mod numerics;
+mod route;
 mod sequences;
 mod snapshot;
 mod tap;

@@ -22,7 +22,7 @@ mod unary;
 pub use fwht::fwht;
 pub use gated_delta_net::{
     DELTA_CHUNK, DecayOrder, DeltaGates, DeltaInputs, DeltaRule, DeltaSteps, NoSteps,
-    delta_net_autoregressive, delta_net_chunked, gated_delta_net,
+    delta_net_autoregressive, delta_net_chunked, gated_delta_net, products, solved,
 };
 pub use get_rows::get_rows;
 pub use glu::swiglu;

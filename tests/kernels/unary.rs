@@ -1,7 +1,7 @@
 //! kernels/unary.cu.
 
 use lockstep::engine::gpu::launch;
-use lockstep::ops::{Tracked, sigmoid, silu, softplus};
+use lockstep::ops::{Number, Tracked, sigmoid, silu, softplus};
 
 use crate::support::{assert_rounded, assert_same_bits, given, in_every_order, values};
 
@@ -34,6 +34,20 @@ fn sigmoid_of_every_size() {
             launch::sigmoid(device, to.all_mut(), from.all()).unwrap();
             let exact: Vec<_> = given(&x).into_iter().map(sigmoid).collect();
             assert_rounded(&format!("sigmoid of {n}"), &device.read(to.all()).unwrap(), &exact);
+        }
+    });
+}
+
+#[test]
+fn exponentials_of_every_size() {
+    in_every_order(|device| {
+        for n in [1, 31, 33, 1025] {
+            let x = wide_values(n, 3);
+            let from = device.upload(&x).unwrap();
+            let mut to = device.alloc(n).unwrap();
+            launch::exp(device, to.all_mut(), from.all()).unwrap();
+            let exact: Vec<_> = given(&x).into_iter().map(Number::exp).collect();
+            assert_rounded(&format!("exp of {n}"), &device.read(to.all()).unwrap(), &exact);
         }
     });
 }

@@ -12,7 +12,7 @@ use super::tokens::Tokens;
 use super::weights::{GpuModel, rope};
 use super::{Buffer, Device, GpuError, Recording};
 use crate::engine::{
-    ActivationMode, Conventions, DeltaNetRoute, Emitter, Engine, EngineError, LayerSnapshot, Memory, NullTap,
+    ActivationMode, Conventions, Emitter, Engine, EngineError, LayerSnapshot, Memory, NullTap,
     Numerics, QkL2Norm, SequenceSnapshot, Snapshot, StateChange, Tap, Ubatch,
 };
 use crate::model::Hparams;
@@ -135,11 +135,11 @@ impl<'m> GpuEngine<'m> {
     /// The engine with what it rounds on purpose; it forgets the sequences that it has.
     ///
     /// # Errors
-    /// If keys or values are to be of a type that it does not keep, or the delta net is to run out of plain operators.
+    /// If keys or values are to be of a type that it does not keep, or of two types.
     pub fn with_numerics(mut self, numerics: Numerics) -> Result<Self, EngineError> {
         numerics.check(self.hparams())?;
-        if numerics.delta_net == DeltaNetRoute::Unfused {
-            let what = "a delta net out of plain operators (fused_gdn off)".to_owned();
+        if numerics.type_k != numerics.type_v {
+            let what = format!("keys in {} beside values in {}", numerics.type_k, numerics.type_v);
             return Err(EngineError::NotSupported { engine: self.model.device.driver().to_string(), what });
         }
         self.numerics = numerics;

@@ -102,24 +102,36 @@ impl Subject for CpuSubject<'_> {
     }
 }
 
-/// The engine on a device. Few tokens and many go through different kernels.
+/// The engine on a device, by one of its routes. Few tokens and many go through different kernels.
 pub struct GpuSubject<'m> {
     /// The model, on the device.
     pub model: Arc<GpuModel<'m>>,
+    /// How it computes the delta net.
+    pub delta_net: DeltaNetRoute,
+}
+
+impl<'m> GpuSubject<'m> {
+    /// The cpu engine that computes by the same route.
+    fn cpu(&self) -> CpuSubject<'m> {
+        CpuSubject { model: self.model.model(), delta_net: self.delta_net, fault: None }
+    }
 }
 
 impl Subject for GpuSubject<'_> {
     fn name(&self) -> String {
-        self.model.driver().to_string()
+        match self.delta_net {
+            DeltaNetRoute::Fused => self.model.driver().to_string(),
+            DeltaNetRoute::Unfused => format!("{} chunked", self.model.driver()),
+        }
     }
 
     fn engine(&self, memory: Memory, n_ctx: usize) -> Result<Box<dyn Engine + '_>, EngineError> {
         let engine = GpuEngine::new(&self.model, Conventions::default(), n_ctx)?;
-        Ok(Box::new(engine.with_memory(memory)?))
+        Ok(Box::new(engine.with_numerics(self.cpu().numerics())?.with_memory(memory)?))
     }
 
     fn floor_engines(&self, n_ctx: usize) -> Result<[Box<dyn Engine + '_>; 2], EngineError> {
-        let cpu = CpuSubject { model: self.model.model(), delta_net: DeltaNetRoute::Fused, fault: None };
+        let cpu = self.cpu();
         Ok([Box::new(cpu.narrow(n_ctx)?), Box::new(cpu.wide(n_ctx)?)])
     }
 
@@ -128,6 +140,6 @@ impl Subject for GpuSubject<'_> {
     }
 
     fn can_roll_back(&self) -> Result<(), &'static str> {
-        Ok(())
+        self.cpu().can_roll_back()
     }
 }

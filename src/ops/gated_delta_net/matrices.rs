@@ -9,7 +9,7 @@ use crate::ops::{Number, dot};
 ///
 /// # Panics
 /// If the stacks are not equally high or the rows not equally long.
-pub(super) fn products<T: Number>(a: ArrayView4<'_, T>, b: ArrayView4<'_, T>) -> Array4<T> {
+pub fn products<T: Number>(a: ArrayView4<'_, T>, b: ArrayView4<'_, T>) -> Array4<T> {
     let (stack, height, m, n) = (a.dim().0, a.dim().1, a.dim().2, b.dim().2);
     assert!((stack, height) == (b.dim().0, b.dim().1) && a.dim().3 == b.dim().3, "matrices to multiply");
     let mut y = Array4::from_elem((stack, height, n, m), T::ZERO);
@@ -65,7 +65,10 @@ pub(super) fn plus_identity<T: Number>(mut x: Array4<T>) -> Array4<T> {
 }
 
 /// SOLVE_TRI: X in `A X = B`, A lower triangular, row after row (`ggml_compute_forward_solve_tri_f32`, ops.cpp).
-pub(super) fn solved<T: Number>(a: ArrayView4<'_, T>, b: ArrayView4<'_, T>) -> Array4<T> {
+///
+/// # Panics
+/// If A is not square or B has another number of rows.
+pub fn solved<T: Number>(a: ArrayView4<'_, T>, b: ArrayView4<'_, T>) -> Array4<T> {
     let mut x = b.as_standard_layout().into_owned();
     let each: Vec<_> = x.axis_iter_mut(Axis(0)).zip(a.axis_iter(Axis(0))).collect();
     each.into_par_iter().for_each(|(mut x, a)| {

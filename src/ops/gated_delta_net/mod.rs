@@ -17,5 +17,6 @@ mod token_by_token;
 
 pub use autoregressive::delta_net_autoregressive;
 pub use chunked::{DELTA_CHUNK, delta_net_chunked};
+pub use matrices::{products, solved};
 pub use steps::{DeltaInputs, DeltaSteps, NoSteps};
 pub use token_by_token::{DecayOrder, DeltaGates, DeltaRule, gated_delta_net};

@@ -18,10 +18,10 @@ use std::collections::BTreeMap;
 
 use ndarray::{Array2, Array3, Array4, ArrayView2, ArrayView3, Axis, concatenate, s};
 
-use self::unfused::Route;
 use super::attention::head_scale;
 use super::state::{DeltaNetState, History, apart, side_by_side};
 use super::{Context, scale_rows};
+use crate::engine::route::Route;
 use crate::engine::{
     Activation, ConvWindow, DecayForm, DeltaNetRoute, EngineError, Gates, HeadMap, NormScope, QkL2Norm,
     QkvOrder, SsmNormEps, SsmNormGate, StateFault, StateLayout,
@@ -55,7 +55,7 @@ pub(super) fn run<T: Real>(
     let n_seqs = sequences.len();
     let qkv = context.emitter.emit("linear_attn_qkv_mixed", layer, by_sequence(qkv, n_seqs))?;
     let z = context.emitter.emit("z", layer, z)?;
-    let route = Route::of(context, input.nrows() / n_seqs);
+    let route = Route::of(context.numerics, context.memory, input.nrows() / n_seqs);
     let (gate, beta) = gates(context, il, route, by_sequence(alpha, n_seqs), by_sequence(beta, n_seqs))?;
     let convolved = convolve(context, il, &qkv, &mut conv)?;
     let [q, k, v] = split(context, il, route, &convolved)?;

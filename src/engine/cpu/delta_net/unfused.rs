@@ -8,49 +8,12 @@ use ndarray::{Array3, Array4, ArrayView4, Axis, s};
 use super::Heads;
 use crate::engine::cpu::Context;
 use crate::engine::cpu::attention::head_scale;
-use crate::engine::{DeltaNetRoute, Dialect, Emitter, EngineError, StateFault};
+use crate::engine::route::Route;
+use crate::engine::{Emitter, EngineError, StateFault};
 use crate::ops::{
     DELTA_CHUNK, DecayOrder, DeltaInputs, DeltaRule, DeltaSteps, Real, delta_net_autoregressive,
     delta_net_chunked,
 };
-
-/// How the recurrence of one ubatch is computed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Route {
-    /// One operator, `build_delta_net_fused`.
-    Fused,
-    /// More than one token of each sequence, `build_delta_net_chunking`.
-    Chunked,
-    /// One token of each sequence, `build_delta_net_autoregressive`.
-    Autoregressive,
-}
-
-impl Route {
-    /// That of `n_tokens` tokens of each sequence (`build_delta_net`). Where earlier states are kept, llama.cpp always takes the
-    /// operator (`build_recurrent_attn`).
-    pub(super) fn of(context: &Context<'_, '_, '_>, n_tokens: usize) -> Route {
-        match context.numerics.delta_net {
-            DeltaNetRoute::Unfused if context.memory.n_rs_seq == 0 && n_tokens == 1 => Route::Autoregressive,
-            DeltaNetRoute::Unfused if context.memory.n_rs_seq == 0 => Route::Chunked,
-            _ => Route::Fused,
-        }
-    }
-
-    /// What beta is called behind its sigmoid, if it has a name.
-    pub(super) fn beta(self, dialect: Dialect) -> Option<&'static str> {
-        if self == Route::Fused { dialect.beta_sigmoid } else { Some("b_in") }
-    }
-
-    /// What the normalised k is called.
-    pub(super) fn k(self) -> &'static str {
-        if self == Route::Chunked { "k_in" } else { "k_conv_predelta" }
-    }
-
-    /// What v is called.
-    pub(super) fn v(self) -> &'static str {
-        if self == Route::Chunked { "v_in" } else { "v_conv_predelta" }
-    }
-}
 
 /// Tensors of the graph go where all of the layer go, and mistakes are made on the way.
 struct Emitted<'e, 't, T> {

@@ -1,12 +1,13 @@
 //! The gated delta net: projections, causal convolution, recurrence, gated norm, output projection.
 //!
-//! Names, shapes and their order are those of the cpu engine (engine/cpu/delta_net), which mirrors llama.cpp's graph.
+//! The recurrence is one operator, or a graph of plain ones with names of its own ([`unfused`]). Names, shapes and their order are those of the cpu engine (engine/cpu/delta_net), which mirrors llama.cpp's graph.
 
-use super::{Pass, Tensor, Tokens, launch};
+use super::{Pass, Tensor, Tokens, launch, unfused};
 use crate::engine::gpu::state::{DeltaNetStates, SequenceSlots, Sizes, copy_slot};
 use crate::engine::gpu::weights::DeltaNetWeights;
 use crate::engine::gpu::{Buffer, Device, GpuError};
-use crate::engine::{EngineError, HeadMap, QkL2Norm};
+use crate::engine::route::Route;
+use crate::engine::{DeltaNetRoute, EngineError, HeadMap, QkL2Norm};
 
 /// Sizes of one step of one layer.
 #[derive(Clone, Copy)]
@@ -46,6 +47,7 @@ pub(super) fn run(
         d: h.ssm_d_state,
     };
     let Dims { n_tokens, channels, n_v, .. } = dims;
+    let route = Route::of(pass.numerics, pass.memory, dims.n_tokens);
     let like = pass.rounds_like()?;
     let [qkv, z, alpha, beta] =
         pass.mul_mats([&weights.qkv, &weights.gate, &weights.alpha, &weights.beta], &input, like.as_deref())?;
@@ -54,10 +56,11 @@ pub(super) fn run(
     let alpha = alpha.shaped(&[n_seqs, n_tokens, n_v]);
     // llama.cpp names beta with a leading extent of 1.
     let beta = beta.shaped(&[n_seqs, n_tokens, n_v, 1]);
-    let (gate, beta) = gates(pass, il, weights, alpha, beta)?;
+    let (gate, beta) = gates(pass, il, route, weights, alpha, beta)?;
     let convolved = convolve(pass, il, weights, &qkv, &mut states.conv, sizes.conv, &tokens.slots, dims)?;
-    let [q, k, v] = split(pass, il, &convolved, dims)?;
-    let o = recur(pass, il, [&q, &k, &v], (&gate, &beta), &mut states.s, sizes.s, &tokens.slots, dims)?;
+    let [q, k, v] = split(pass, il, route, &convolved, dims)?;
+    let inputs = unfused::Inputs { q: &q, k: &k, v: &v, gate: &gate, beta: &beta };
+    let o = recur(pass, il, route, inputs, &mut states.s, sizes.s, &tokens.slots, dims)?;
     let normed = pass.rms_norm(&o, dims.d)?;
     let normed = pass.emit("norm", layer, normed)?;
     let weighted = pass.weighted(&weights.norm, normed)?;
@@ -76,6 +79,7 @@ pub(super) fn run(
 fn gates(
     pass: &mut Pass<'_, '_, '_>,
     il: usize,
+    route: Route,
     weights: &DeltaNetWeights,
     alpha: Tensor,
     beta: Tensor,
@@ -84,7 +88,7 @@ fn gates(
     let beta = pass.emit("beta", layer, beta)?;
     let mut activated = pass.tensor(&beta.shape)?;
     launch::sigmoid(pass.device, activated.all_mut(), beta.all())?;
-    if let Some(name) = pass.numerics.dialect.beta_sigmoid {
+    if let Some(name) = route.beta(pass.numerics.dialect) {
         activated = pass.emit(name, layer, activated)?;
     }
     let alpha = pass.emit("alpha", layer, alpha)?;
@@ -154,6 +158,7 @@ fn convolve(
 fn split(
     pass: &mut Pass<'_, '_, '_>,
     il: usize,
+    route: Route,
     convolved: &Tensor,
     dims: Dims,
 ) -> Result<[Tensor; 3], EngineError> {
@@ -183,10 +188,14 @@ fn split(
     }
     let k = normed.pop().expect("two were pushed");
     let q = normed.pop().expect("two were pushed");
+    let (q, k) = match pass.numerics.delta_net {
+        DeltaNetRoute::Fused => (q, k),
+        DeltaNetRoute::Unfused => (unfused::repeated(pass, &q, n_v)?, unfused::repeated(pass, &k, n_v)?),
+    };
     let q = pass.emit("q_conv_predelta", layer, q)?;
-    let k = pass.emit("k_conv_predelta", layer, k)?;
+    let k = pass.emit(route.k(), layer, k)?;
     let v = part(pass, 2 * n_k * d, n_v)?;
-    pass.observe("v_conv_predelta", layer, &v.shape, |device| Ok(device.read(v.all())?))?;
+    pass.observe(route.v(), layer, &v.shape, |device| Ok(device.read(v.all())?))?;
     Ok([q, k, v])
 }
 
@@ -195,18 +204,25 @@ fn split(
 fn recur(
     pass: &mut Pass<'_, '_, '_>,
     il: usize,
-    [q, k, v]: [&Tensor; 3],
-    (gate, beta): (&Tensor, &Tensor),
+    route: Route,
+    inputs: unfused::Inputs<'_>,
     states: &mut Buffer<f32>, // [slots, n_v, d_v, d_k]
     size: usize,
     slots: &[SequenceSlots],
     dims: Dims,
 ) -> Result<Tensor, EngineError> {
     let layer = Some(il);
-    let Dims { n_seqs, n_tokens, n_k, n_v, d, .. } = dims;
+    let Dims { n_seqs, n_tokens, n_v, d, .. } = dims;
+    let unfused::Inputs { q, k, v, gate, beta } = inputs;
+    let n_k = q.shape[2];
     let device = pass.device;
     let before = gathered(pass, states, size, slots.iter().map(|slots| slots.before.s))?;
     let before = pass.emit("state_predelta", layer, before.shaped(&[n_seqs, n_v, d, d]))?;
+    if route != Route::Fused {
+        let (o, after) = unfused::recur(pass, il, route, inputs, before)?;
+        scatter(device, states, size, slots.iter().map(|slots| slots.before.s), &after)?;
+        return pass.emit("attn_output", layer, o);
+    }
     scatter(device, states, size, slots.iter().map(|slots| slots.before.s), &before)?;
     let mut o = pass.tensor(&[n_seqs, n_tokens, n_v, d])?;
     let scale = (1.0 / (d as f64).sqrt()) as f32;

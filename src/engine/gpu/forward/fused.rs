@@ -10,7 +10,7 @@ use super::{Pass, Tensor, Tokens, launch};
 use crate::engine::gpu::state::{DeltaNetStates, KvCache, Sizes};
 use crate::engine::gpu::weights::{AttentionWeights, DeltaNetWeights, Fold, LayerWeights, Weight};
 use crate::engine::gpu::{Buffer, GpuError, PartMut};
-use crate::engine::{ActivationMode, EngineError, HeadMap, OutputRows, QkL2Norm};
+use crate::engine::{ActivationMode, DeltaNetRoute, EngineError, HeadMap, OutputRows, QkL2Norm};
 
 /// Tokens of a sequence up to which attention goes over the keys for each of them alone.
 const SINGLE_TOKENS: usize = 8;
@@ -147,8 +147,9 @@ pub(super) fn delta_net(
     let (Some(needs), Some(out_needs)) = (Needs::of(&inputs), Needs::of(&[&weights.out])) else {
         return Ok(None);
     };
-    // With earlier states kept, tokens go one by one.
-    if pass.memory.n_rs_seq > 0 || !pass.can_skip(&all, layer) {
+    // With earlier states kept, tokens go one by one; out of plain operators, each runs by itself.
+    let is_plain = pass.memory.n_rs_seq > 0 || pass.numerics.delta_net == DeltaNetRoute::Unfused;
+    if is_plain || !pass.can_skip(&all, layer) {
         return Ok(None);
     }
     pass.emitter.skip(&before, layer);

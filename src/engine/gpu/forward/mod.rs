@@ -7,6 +7,7 @@ mod fused;
 mod head;
 mod project;
 mod tensor;
+mod unfused;
 
 pub(super) use tensor::{Pool, Tensor};
 

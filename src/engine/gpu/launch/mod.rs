@@ -16,18 +16,21 @@ mod gated_norm_fold;
 mod get_rows;
 mod glu;
 mod kv_append;
+mod matrices;
 mod mul_mat;
 mod mul_mat_q8_1;
 mod mul_mat_vec;
 mod mul_mat_vec_digits;
 mod mul_mat_vec_q8_1;
 mod norm;
+mod products;
 mod qkv_rope_append;
 mod quantize_digits;
 mod quantize_q8_1;
 mod rms_norm_fold;
 mod rope;
 mod sigmoid_gate_fold;
+mod solve_tri;
 mod ssm_conv;
 mod swiglu_fold;
 mod top_k;
@@ -47,22 +50,25 @@ pub use gated_norm_fold::gated_norm_fold;
 pub use get_rows::get_rows;
 pub use glu::{gated_norm, sigmoid_mul, swiglu};
 pub use kv_append::{Cells, CellsMut, kv_append};
+pub use matrices::{Matrices, add_matrices, cont, cumsum, mul_matrices, sub_matrices, tri};
 pub use mul_mat::mul_mat;
 pub use mul_mat_q8_1::{mul_mat_q8_1, takes_q8_1};
 pub use mul_mat_vec::{MAX_VEC_TOKENS, mul_mat_vec, mul_mats_vec};
 pub use mul_mat_vec_digits::{mul_mat_vec_digits, mul_mats_vec_digits, takes_digits};
 pub use mul_mat_vec_q8_1::{mul_mat_vec_q8_1, mul_mats_vec_q8_1};
 pub use norm::{Heads, l2_norm, l2_norm_inside, rms_norm, rms_norm_weighted};
+pub use products::{products, sum_products};
 pub use qkv_rope_append::{QkvInputs, QkvShape, qkv_rope_append};
 pub use quantize_digits::{Digits, quantize_digits};
 pub use quantize_q8_1::{Q8_1, quantize_q8_1};
 pub use rms_norm_fold::{add_rms_norm_fold, rms_norm_fold};
 pub use rope::{RopeShape, qk_norm_rope, rope, rope_table};
 pub use sigmoid_gate_fold::sigmoid_gate_fold;
+pub use solve_tri::solve_tri;
 pub use ssm_conv::{ConvShape, conv_input, conv_state, ssm_conv, ssm_conv_silu};
 pub use swiglu_fold::swiglu_fold;
 pub use top_k::{top_k, top_k_scratch};
-pub use unary::{GateInputs, gates, sigmoid, silu, softplus_bias};
+pub use unary::{GateInputs, exp, gates, sigmoid, silu, softplus_bias};
 
 /// The files here, each with the kernel file of its stem; `tests/registries.rs` compares this table with both folders.
 pub const KERNELS: &[&str] = &[
@@ -80,18 +86,21 @@ pub const KERNELS: &[&str] = &[
     "get_rows",
     "glu",
     "kv_append",
+    "matrices",
     "mul_mat",
     "mul_mat_q8_1",
     "mul_mat_vec",
     "mul_mat_vec_digits",
     "mul_mat_vec_q8_1",
     "norm",
+    "products",
     "qkv_rope_append",
     "quantize_digits",
     "quantize_q8_1",
     "rms_norm_fold",
     "rope",
     "sigmoid_gate_fold",
+    "solve_tri",
     "ssm_conv",
     "swiglu_fold",
     "top_k",

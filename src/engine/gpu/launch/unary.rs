@@ -35,6 +35,19 @@ pub fn sigmoid(device: &Device, mut y: PartMut<'_, f32>, x: Part<'_, f32>) -> Re
     device.launch("sigmoid_f32", one_each(n), &[(&mut y).into(), x.into(), n.into()])
 }
 
+/// `y = exp(x)`, element by element.
+///
+/// # Errors
+/// If the launch fails.
+///
+/// # Panics
+/// If the sizes differ.
+pub fn exp(device: &Device, mut y: PartMut<'_, f32>, x: Part<'_, f32>) -> Result<(), GpuError> {
+    let n = x.len();
+    assert_eq!(y.len(), n, "exp");
+    device.launch("exp_f32", one_each(n), &[(&mut y).into(), x.into(), n.into()])
+}
+
 /// `y = softplus(alpha + dt)`, `[rows, n_heads]` and `dt [n_heads]`: the tensor `a_softplus`.
 ///
 /// # Errors
