@@ -39,11 +39,13 @@ fn matrices_in_any_order_with_rows_of_zeros() {
     });
 }
 
-type OfTwo = fn(&Device, PartMut<'_, f32>, Matrices<'_>, Matrices<'_>) -> Result<(), GpuError>;
+/// On the device, and on the host for one element.
+type OfTwo = (Launch, fn(f32, f32) -> f32);
+type Launch = fn(&Device, PartMut<'_, f32>, Matrices<'_>, Matrices<'_>) -> Result<(), GpuError>;
 
 #[test]
 fn what_one_has_once_is_repeated() {
-    let of_two: [(OfTwo, fn(f32, f32) -> f32); 3] = [
+    let of_two: [OfTwo; 3] = [
         (launch::add_matrices, |a, b| a + b),
         (launch::sub_matrices, |a, b| a - b),
         (launch::mul_matrices, |a, b| a * b),

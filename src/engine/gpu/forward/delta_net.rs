@@ -1,6 +1,7 @@
 //! The gated delta net: projections, causal convolution, recurrence, gated norm, output projection.
 //!
-//! The recurrence is one operator, or a graph of plain ones with names of its own ([`unfused`]). Names, shapes and their order are those of the cpu engine (engine/cpu/delta_net), which mirrors llama.cpp's graph.
+//! The recurrence is one operator, or a graph of plain ones with names of its own ([`unfused`]). Names, shapes and their order are those
+//! of the cpu engine (engine/cpu/delta_net), which mirrors llama.cpp's graph.
 
 use super::{Pass, Tensor, Tokens, launch, unfused};
 use crate::engine::gpu::state::{DeltaNetStates, SequenceSlots, Sizes, copy_slot};

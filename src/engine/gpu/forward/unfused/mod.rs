@@ -14,7 +14,7 @@ use crate::engine::route::Route;
 /// What the recurrence reads. Of each sequence there are equally many tokens.
 #[derive(Clone, Copy)]
 pub(super) struct Inputs<'a> {
-    /// Normalised, repeated to the heads of v: `[n_seqs, n_tokens, n_v, d]`.
+    /// Normalised, `[n_seqs, n_tokens, n_v, d]`: repeated to the heads of v. (One operator reads the n_k heads that there are.)
     pub(super) q: &'a Tensor,
     /// As q.
     pub(super) k: &'a Tensor,
