@@ -12,7 +12,7 @@ use super::tokens::Tokens;
 use super::weights::{GpuModel, rope};
 use super::{Buffer, Device, GpuError, Recording};
 use crate::engine::{
-    ActivationMode, Conventions, Emitter, Engine, EngineError, LayerSnapshot, Memory, NullTap,
+    ActivationMode, Conventions, DeltaNetRoute, Emitter, Engine, EngineError, LayerSnapshot, Memory, NullTap,
     Numerics, QkL2Norm, SequenceSnapshot, Snapshot, StateChange, Tap, Ubatch,
 };
 use crate::model::Hparams;
@@ -190,7 +190,9 @@ impl<'m> GpuEngine<'m> {
     /// position: one token of each sequence, with its logits, and nobody looks on.
     fn recordable(&self, ubatch: &Ubatch, tokens: &Tokens, is_tapped: bool) -> Option<DecodeKey> {
         let is_single = tokens.of_sequence() == 1 && ubatch.outputs.iter().all(|&wanted| wanted);
-        let is_plain = self.memory.n_rs_seq == 0 && self.numerics.activations == ActivationMode::Whole;
+        let is_plain = self.memory.n_rs_seq == 0
+            && self.numerics.activations == ActivationMode::Whole
+            && self.numerics.delta_net == DeltaNetRoute::Fused;
         let has_lists = tokens.streams.iter().any(|stream| tokens.list(stream).is_some());
         let records = self.records && is_single && is_plain && !has_lists && !is_tapped;
         let streams = || tokens.placement.streams.iter().map(|placed| placed.stream);
