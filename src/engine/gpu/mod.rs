@@ -1,7 +1,19 @@
 //! The GPU: one engine for NVIDIA devices and for the emulator that runs the same kernels on the CPU.
 //!
+//! | what | where |
+//! |---|---|
+//! | driver, device, buffers, launches by name, recordings | `device`, `buffer`, `staging`; cudarc behind them |
+//! | kernel text to machine code, with a cache | `compile`, `sources` |
+//! | the emulator as the driver of the process | `simt`, `kernels/simt` |
+//! | one launcher for each kernel file | [`launch`], `kernels` |
+//! | a model's weights, what memory it takes | [`GpuModel`], `matrix`, [`MemoryPlan`] |
+//! | sequences: cells of caches, slots of states | `state`, `cache`, `tokens` |
+//! | a step: operator by operator, or in few launches where nobody looks between | `forward` |
+//! | the engine | [`GpuEngine`] |
+//!
 //! cudarc loads the driver when the first device is opened. The emulator poses as that driver, so everything here but the choice in
-//! [`Driver`] is the same code on both.
+//! [`Driver`] is the same code on both. What a step reads besides activations (ids, positions, cells, slots) lies in one buffer, and what it
+//! launches for one token of each sequence is the same at every position: that is recorded once and replayed.
 
 mod buffer;
 mod cache;
