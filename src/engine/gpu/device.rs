@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
-use cudarc::driver::{CudaContext, CudaEvent, CudaFunction, CudaGraph, CudaStream, DriverError, result, sys};
+use cudarc::driver::{CudaContext, CudaEvent, CudaFunction, CudaStream, DriverError, result, sys};
 use cudarc::nvrtc::Ptx;
 
 use super::compile::{Compiler, Image};
@@ -239,6 +239,23 @@ impl Device {
         SCHEDULE.set((order, n_threads));
     }
 
+    /// Tells the emulator how to run what this thread launches next.
+    pub(super) fn schedule(&self) {
+        if let Driver::Simt(_) = self.0.driver {
+            let (order, n_threads) = SCHEDULE.get();
+            simt::set_schedule(order, n_threads);
+        }
+    }
+
+    pub(super) fn count(&self, launches: usize) {
+        self.0.launches.fetch_add(launches, Ordering::Relaxed);
+    }
+
+    /// The queue.
+    pub(super) fn queue(&self) -> &Arc<CudaStream> {
+        &self.0.stream
+    }
+
     /// Launches so far.
     pub fn launches(&self) -> usize {
         self.0.launches.load(Ordering::Relaxed)
@@ -289,10 +306,7 @@ impl Device {
             let attribute = sys::CUfunction_attribute_enum::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
             function.set_attribute(attribute, grid.shared as i32).map_err(fail)?;
         }
-        if let Driver::Simt(_) = inner.driver {
-            let (order, n_threads) = SCHEDULE.get();
-            simt::set_schedule(order, n_threads);
-        }
+        self.schedule();
         self.bind()?;
         let mut pointers: Vec<*mut c_void> = args
             .iter()
@@ -305,7 +319,7 @@ impl Device {
             .collect();
         let [bx, by, bz] = grid.blocks;
         let [tx, ty, tz] = grid.threads;
-        inner.launches.fetch_add(1, Ordering::Relaxed);
+        self.count(1);
         // SAFETY: the arguments are of the types that the kernel's text declares, and the driver copies them before it returns. That
         // they point to as much memory as the kernel touches is what launchers see to.
         unsafe {
@@ -349,27 +363,6 @@ impl Device {
         Ok(function)
     }
 
-    /// Records what `body` launches instead of running it. Kernels that it launches must have been launched before.
-    ///
-    /// # Errors
-    /// Those of `body`, or if it does something that cannot be recorded: copies to the host, allocations.
-    pub fn record<E: From<GpuError>>(&self, body: impl FnOnce() -> Result<(), E>) -> Result<Recording, E> {
-        let stream = &self.0.stream;
-        let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
-        stream.begin_capture(mode).map_err(|cause| driver("record launches", cause))?;
-        let before = self.launches();
-        let done = body();
-        let launches = self.launches() - before;
-        let graph = stream.end_capture(sys::CUgraphInstantiate_flags(0));
-        done?;
-        let graph = graph.map_err(|cause| driver("end the recording of launches", cause))?;
-        let nothing = || GpuError::Driver {
-            what: "record launches".to_owned(),
-            cause: "nothing was recorded".to_owned(),
-        };
-        Ok(Recording { graph: graph.ok_or_else(nothing)?, device: self.clone(), launches })
-    }
-
     /// Milliseconds that what `body` launches takes on the device.
     ///
     /// # Errors
@@ -381,32 +374,5 @@ impl Device {
         body()?;
         let end = self.0.stream.record_event(timed).map_err(fail)?;
         Ok(start.elapsed_ms(&end).map_err(fail)?)
-    }
-}
-
-/// Launches that were recorded once and run as one (a CUDA graph).
-pub struct Recording {
-    graph: CudaGraph,
-    device: Device,
-    launches: usize,
-}
-
-impl Recording {
-    /// Runs them all, with the values that lie in device memory now.
-    ///
-    /// # Errors
-    /// If the driver fails.
-    pub fn replay(&self) -> Result<(), GpuError> {
-        if let Driver::Simt(_) = self.device.driver() {
-            let (order, n_threads) = SCHEDULE.get();
-            simt::set_schedule(order, n_threads);
-        }
-        self.device.0.launches.fetch_add(self.launches, Ordering::Relaxed);
-        self.graph.launch().map_err(|cause| driver("run recorded launches", cause))
-    }
-
-    /// How many launches it holds.
-    pub fn launches(&self) -> usize {
-        self.launches
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! | what | where |
 //! |---|---|
-//! | driver, device, buffers, launches by name, recordings | `device`, `buffer`, `staging`; cudarc behind them |
+//! | driver, device, launches by name, recordings | `device`, `arg`, `recording`; cudarc behind them |
+//! | device memory, copies | `buffer`, `transfer`, `staging` |
 //! | kernel text to machine code, with a cache | `compile`, `sources` |
 //! | the emulator as the driver of the process | `simt`, `kernels/simt` |
 //! | one launcher for each kernel file | [`launch`], `kernels` |
@@ -15,6 +16,7 @@
 //! [`Driver`] is the same code on both. What a step reads besides activations (ids, positions, cells, slots) lies in one buffer, and what it
 //! launches for one token of each sequence is the same at every position: that is recorded once and replayed.
 
+mod arg;
 mod buffer;
 mod cache;
 mod compile;
@@ -25,20 +27,24 @@ mod forward;
 pub mod launch;
 mod matrix;
 mod plan;
+mod recording;
 mod simt;
 mod sources;
 mod staging;
 mod state;
 mod tokens;
+mod transfer;
 mod weights;
 
-pub use buffer::{Arg, Buffer, Part, PartMut};
+pub use arg::Arg;
+pub use buffer::{Buffer, Part, PartMut};
 pub use compile::{Compiled, compile};
-pub use device::{Device, DeviceOptions, Driver, Grid, Recording};
+pub use device::{Device, DeviceOptions, Driver, Grid};
 pub use engine::GpuEngine;
 pub use error::GpuError;
 pub use matrix::{MATRIX_TYPES, Matrix};
 pub use plan::MemoryPlan;
+pub use recording::Recording;
 pub use simt::{Flavour, Order};
 pub use sources::kernels;
 pub use weights::{GpuModel, UploadProgress};

@@ -3,26 +3,27 @@
 //! The recurrence is one operator, or a graph of plain ones with names of its own ([`unfused`]). Names, shapes and their order are those
 //! of the cpu engine (engine/cpu/delta_net), which mirrors llama.cpp's graph.
 
+use super::recurrence::{gathered, read_slots, recur};
 use super::{Pass, Tensor, Tokens, launch, unfused};
-use crate::engine::gpu::state::{DeltaNetStates, SequenceSlots, Sizes, copy_slot};
+use crate::engine::gpu::Buffer;
+use crate::engine::gpu::state::{DeltaNetStates, SequenceSlots, Sizes};
 use crate::engine::gpu::weights::DeltaNetWeights;
-use crate::engine::gpu::{Buffer, Device, GpuError};
 use crate::engine::route::Route;
-use crate::engine::{DeltaNetRoute, EngineError, HeadMap, QkL2Norm};
+use crate::engine::{DeltaNetRoute, EngineError, QkL2Norm};
 
 /// Sizes of one step of one layer.
 #[derive(Clone, Copy)]
-struct Dims {
-    n_seqs: usize,
+pub(super) struct Dims {
+    pub(super) n_seqs: usize,
     /// Tokens of each sequence.
-    n_tokens: usize,
-    channels: usize,
+    pub(super) n_tokens: usize,
+    pub(super) channels: usize,
     /// Columns that the convolution keeps.
-    n_past: usize,
-    n_k: usize,
-    n_v: usize,
+    pub(super) n_past: usize,
+    pub(super) n_k: usize,
+    pub(super) n_v: usize,
     /// Size of a head.
-    d: usize,
+    pub(super) d: usize,
 }
 
 /// Runs layer `il` on its normalised input `[n_seqs n_tokens, n_embd]`; moves the states of the ubatch's sequences on.
@@ -198,147 +199,6 @@ fn split(
     let v = part(pass, 2 * n_k * d, n_v)?;
     pass.observe(route.v(), layer, &v.shape, |device| Ok(device.read(v.all())?))?;
     Ok([q, k, v])
-}
-
-/// The recurrence over all tokens of each sequence, with the states before and after.
-#[allow(clippy::too_many_arguments)] // the operator has six tensors, and states in slots
-fn recur(
-    pass: &mut Pass<'_, '_, '_>,
-    il: usize,
-    route: Route,
-    inputs: unfused::Inputs<'_>,
-    states: &mut Buffer<f32>, // [slots, n_v, d_v, d_k]
-    size: usize,
-    slots: &[SequenceSlots],
-    dims: Dims,
-) -> Result<Tensor, EngineError> {
-    let layer = Some(il);
-    let Dims { n_seqs, n_tokens, n_v, d, .. } = dims;
-    let unfused::Inputs { q, k, v, gate, beta } = inputs;
-    let n_k = q.shape[2];
-    let device = pass.device;
-    let before = gathered(pass, states, size, slots.iter().map(|slots| slots.before.s))?;
-    let before = pass.emit("state_predelta", layer, before.shaped(&[n_seqs, n_v, d, d]))?;
-    if route != Route::Fused {
-        let (o, after) = unfused::recur(pass, il, route, inputs, before)?;
-        scatter(device, states, size, slots.iter().map(|slots| slots.before.s), &after)?;
-        return pass.emit("attn_output", layer, o);
-    }
-    scatter(device, states, size, slots.iter().map(|slots| slots.before.s), &before)?;
-    let mut o = pass.tensor(&[n_seqs, n_tokens, n_v, d])?;
-    let scale = (1.0 / (d as f64).sqrt()) as f32;
-    let shape = launch::DeltaShape { n_seqs, n_tokens, n_k, n_v, d, head_map: HeadMap::Interleaved, scale };
-    let n_kept = slots[0].kept.len();
-    // All tokens at once, but for the last ones where the states between them are kept.
-    let mut first = 0;
-    for part in 0..=n_kept {
-        let n = if part == 0 { n_tokens - n_kept } else { 1 };
-        for (s, slots) in slots.iter().enumerate().filter(|_| n > 0 && n_kept > 0) {
-            let at = |part: usize| if part == 0 { slots.before.s } else { slots.kept[part - 1].s };
-            if part > 0 {
-                copy_slot(device, states, (at(part), at(part - 1)), size)?;
-            }
-            let tokens = s * n_tokens + first..s * n_tokens + first + n;
-            let range = |width: usize| tokens.start * width..tokens.end * width;
-            let slot = device.upload(&[at(part) as i32])?;
-            let heads = [(q, n_k), (k, n_k), (v, n_v)]
-                .map(|(x, heads)| launch::DeltaHeads { values: x.part(range(heads * d)), stride: heads * d });
-            let shape = launch::DeltaShape { n_seqs: 1, n_tokens: n, ..shape };
-            let (gate, beta) = (gate.part(range(n_v)), beta.part(range(n_v)));
-            let to = o.part_mut(range(n_v * d));
-            launch::gated_delta_net(device, to, states.all_mut(), heads, gate, beta, slot.all(), &shape)?;
-        }
-        if n_kept == 0 {
-            let slot: Vec<i32> = slots.iter().map(|slots| slots.before.s as i32).collect();
-            let slot = device.upload(&slot)?;
-            let heads = [(q, n_k), (k, n_k), (v, n_v)]
-                .map(|(x, heads)| launch::DeltaHeads { values: x.all(), stride: heads * d });
-            let (gate, beta) = (gate.all(), beta.all());
-            launch::gated_delta_net(
-                device,
-                o.all_mut(),
-                states.all_mut(),
-                heads,
-                gate,
-                beta,
-                slot.all(),
-                &shape,
-            )?;
-        }
-        first += n;
-    }
-    if pass.memory.n_rs_seq == 0 {
-        let after = gathered(pass, states, size, slots.iter().map(|slots| slots.before.s))?;
-        let after = after.shaped(&[n_seqs, n_v, d, d]);
-        let (o_now, after) = packed(pass, il, o, after)?;
-        o = o_now;
-        let after = pass.emit("new_state", layer, after)?;
-        scatter(device, states, size, slots.iter().map(|slots| slots.before.s), &after)?;
-    }
-    pass.emit("attn_output", layer, o)
-}
-
-/// Outputs and states as one tensor, for graphs in which it has a name ([`crate::engine::Dialect`]): rows of `n_v d`, outputs first.
-fn packed(
-    pass: &mut Pass<'_, '_, '_>,
-    il: usize,
-    mut o: Tensor,
-    mut after: Tensor,
-) -> Result<(Tensor, Tensor), EngineError> {
-    let Some(names) = pass.numerics.dialect.gated_delta_net else { return Ok((o, after)) };
-    let name = names.of(o.shape[1]);
-    let row = o.shape[2] * o.shape[3];
-    let (n_o, n_after) = (o.len(), after.len());
-    let mut both = pass.tensor(&[(n_o + n_after) / row, row])?;
-    pass.device.copy(&mut both.part_mut(0..n_o), o.all())?;
-    pass.device.copy(&mut both.part_mut(n_o..n_o + n_after), after.all())?;
-    let both = pass.emit(name, Some(il), both)?;
-    pass.device.copy(&mut o.all_mut(), both.part(0..n_o))?;
-    pass.device.copy(&mut after.all_mut(), both.part(n_o..n_o + n_after))?;
-    Ok((o, after))
-}
-
-/// What is in some slots, one after the other.
-pub(super) fn gathered(
-    pass: &Pass<'_, '_, '_>,
-    states: &Buffer<f32>,
-    size: usize,
-    slots: impl ExactSizeIterator<Item = usize>,
-) -> Result<Tensor, EngineError> {
-    let mut gathered = pass.tensor(&[slots.len(), size])?;
-    for (i, slot) in slots.enumerate() {
-        let to = &mut gathered.part_mut(i * size..(i + 1) * size);
-        pass.device.copy(to, states.part(slot * size..(slot + 1) * size))?;
-    }
-    Ok(gathered)
-}
-
-/// The other way round.
-pub(super) fn scatter(
-    device: &Device,
-    states: &mut Buffer<f32>,
-    size: usize,
-    slots: impl Iterator<Item = usize>,
-    from: &Tensor,
-) -> Result<(), GpuError> {
-    for (i, slot) in slots.enumerate() {
-        let to = &mut states.part_mut(slot * size..(slot + 1) * size);
-        device.copy(to, from.part(i * size..(i + 1) * size))?;
-    }
-    Ok(())
-}
-
-fn read_slots(
-    device: &Device,
-    states: &Buffer<f32>,
-    size: usize,
-    slots: impl Iterator<Item = usize>,
-) -> Result<Vec<f32>, EngineError> {
-    let mut values = Vec::new();
-    for slot in slots {
-        values.extend(device.read(states.part(slot * size..(slot + 1) * size))?);
-    }
-    Ok(values)
 }
 
 /// `[n, rows, columns]` to `[n, columns, rows]`.

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use super::delta_net::{gathered, scatter};
+use super::recurrence::{gathered, scatter};
 use super::{Pass, Tensor, Tokens, launch};
 use crate::engine::gpu::state::{DeltaNetStates, KvCache, Sizes};
 use crate::engine::gpu::weights::{AttentionWeights, DeltaNetWeights, Fold, LayerWeights, Weight};

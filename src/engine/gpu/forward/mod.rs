@@ -6,6 +6,7 @@ mod feed_forward;
 mod fused;
 mod head;
 mod project;
+mod recurrence;
 mod tensor;
 mod unfused;
 
