@@ -4,62 +4,30 @@ use std::sync::Arc;
 
 use ndarray::Array2;
 
-use super::cache::CacheRows;
+use super::decode::{Decode, DecodeKey};
 use super::forward::{Pass, Pool, Tensor};
 use super::launch;
-use super::state::{LayerState, Sizes, State};
+use super::state::State;
 use super::tokens::Tokens;
 use super::weights::{GpuModel, rope};
-use super::{Buffer, Device, GpuError, Recording};
+use super::{Buffer, Device, GpuError};
 use crate::engine::{
-    ActivationMode, Conventions, DeltaNetRoute, Emitter, Engine, EngineError, LayerSnapshot, Memory, NullTap,
-    Numerics, QkL2Norm, SequenceSnapshot, Snapshot, StateChange, Tap, Ubatch,
+    ActivationMode, Conventions, DeltaNetRoute, Emitter, Engine, EngineError, Memory, NullTap, Numerics,
+    QkL2Norm, SequenceSnapshot, Snapshot, StateChange, Tap, Ubatch,
 };
 use crate::model::Hparams;
 use crate::tensor::GgmlType;
 
-/// What a recorded step was recorded for.
-#[derive(PartialEq, Eq, Debug)]
-struct DecodeKey {
-    /// The streams in the order of the ubatch: each has a cache of its own.
-    streams: Vec<i32>,
-    /// With more slots, states lie elsewhere.
-    n_slots: usize,
-}
-
-/// A step of one token for each sequence, which launches the same at every position.
-struct Decode {
-    key: DecodeKey,
-    /// The launches, and where they leave the logits; none until it comes for the second time.
-    recorded: Option<(Recording, Tensor)>,
-    /// What the launches read of a step.
-    ints: Option<Buffer<i32>>,
-}
-
-impl Decode {
-    fn first(key: DecodeKey) -> Decode {
-        Decode { key, recorded: None, ints: None }
-    }
-
-    fn take_ints(&mut self) -> Option<Buffer<i32>> {
-        self.ints.take()
-    }
-
-    fn give_ints(&mut self, tokens: Tokens) {
-        self.ints = Some(tokens.into_ints());
-    }
-}
-
 /// An engine that runs a model's layers on a GPU, or on the emulator of one.
 pub struct GpuEngine<'m> {
-    model: Arc<GpuModel<'m>>,
+    pub(super) model: Arc<GpuModel<'m>>,
     /// Cosine and sine of each angle, `[n_ctx, n_rot / 2, 2]`.
     rope: Buffer<f32>,
     numerics: Numerics,
     qk_l2_norm: QkL2Norm,
     memory: Memory,
     n_ctx: usize,
-    state: State,
+    pub(super) state: State,
     pool: Pool,
     /// Whether steps that launch the same at every position are recorded.
     records: bool,
@@ -152,7 +120,7 @@ impl<'m> GpuEngine<'m> {
         &self.model.device
     }
 
-    fn hparams(&self) -> &'m Hparams {
+    pub(super) fn hparams(&self) -> &'m Hparams {
         self.model.model.hparams()
     }
 
@@ -160,7 +128,7 @@ impl<'m> GpuEngine<'m> {
         (self.numerics.type_k, self.numerics.type_v)
     }
 
-    fn empty(&self) -> Result<State, GpuError> {
+    pub(super) fn empty(&self) -> Result<State, GpuError> {
         State::new(&self.model.device, self.hparams(), self.types(), self.memory, self.n_ctx)
     }
 
@@ -228,94 +196,6 @@ impl<'m> GpuEngine<'m> {
 
     fn check_finished(&self) -> Result<(), EngineError> {
         if self.unfinished { Err(EngineError::Unfinished { step: self.steps }) } else { Ok(()) }
-    }
-
-    /// What one layer holds of a sequence.
-    fn layer_snapshot(&self, layer: &LayerState, sequence: i32) -> Result<LayerSnapshot, EngineError> {
-        let h = self.hparams();
-        let Sizes { conv, s, kv_row, .. } = self.state.sizes();
-        match layer {
-            LayerState::Attention(caches) => {
-                let cells = self.state.sequences.cells_of(sequence).unwrap_or_default();
-                let cache = caches.get(&self.state.sequences.stream_of(sequence));
-                let rows = |rows: Option<&CacheRows>| {
-                    let mut values = Array2::zeros((cells.len(), h.n_embd_kv()));
-                    let Some(rows) = rows else { return Ok(values) };
-                    for (&cell, mut to) in cells.iter().zip(values.rows_mut()) {
-                        let row = rows.read(&self.model.device, cell * kv_row..(cell + 1) * kv_row)?;
-                        to.iter_mut().zip(row).for_each(|(to, x)| *to = f64::from(x));
-                    }
-                    Ok::<_, GpuError>(values)
-                };
-                let (k, v) = (rows(cache.map(|cache| &cache.k))?, rows(cache.map(|cache| &cache.v))?);
-                Ok(LayerSnapshot::Attention { k, v })
-            }
-            LayerState::DeltaNet(states) => {
-                let at = self.state.state_of(sequence).expect("a sequence that holds tokens has a slot");
-                let wide = |part| {
-                    Ok::<_, GpuError>(self.model.device.read(part)?.into_iter().map(f64::from).collect())
-                };
-                let columns = wide(states.conv.part(at.conv * conv..(at.conv + 1) * conv))?;
-                let state = wide(states.s.part(at.s * s..(at.s + 1) * s))?;
-                let (n_v, d) = (h.ssm_dt_rank, h.ssm_d_state);
-                let expect = "a slot holds as many";
-                Ok(LayerSnapshot::DeltaNet {
-                    conv: Array2::from_shape_vec((h.conv_channels(), h.ssm_d_conv - 1), columns)
-                        .expect(expect),
-                    s: ndarray::Array3::from_shape_vec((n_v, d, d), state).expect(expect),
-                })
-            }
-        }
-    }
-
-    /// A state that holds what a snapshot holds.
-    fn restored(&self, snapshot: &Snapshot) -> Result<State, EngineError> {
-        let (device, h) = (&self.model.device, self.hparams());
-        let mut state = self.empty()?;
-        let Sizes { conv, s, kv_row, .. } = state.sizes();
-        for (&sequence, of_sequence) in &snapshot.sequences {
-            let n = of_sequence.n_past;
-            of_sequence.check(h, sequence)?;
-            let tokens = Ubatch {
-                tokens: vec![0; n],
-                positions: (0..n as i64).collect(),
-                sequences: vec![sequence; n],
-                outputs: vec![false; n],
-            };
-            let found = state.sequences.find(&tokens)?;
-            state.reserve_streams(device, found.iter().map(|&(stream, _)| stream))?;
-            let placement = state.sequences.place(&tokens, found);
-            state.sequences.holds(sequence, n);
-            let at = state.state_at(device, sequence)?;
-            for (layer, of_layer) in state.layers.iter_mut().zip(&of_sequence.layers) {
-                match (layer, of_layer) {
-                    (LayerState::Attention(caches), LayerSnapshot::Attention { k, v }) => {
-                        for placed in &placement.streams {
-                            let Some(cache) = caches.get_mut(&placed.stream) else { continue };
-                            for (rows, own) in [(k, &mut cache.k), (v, &mut cache.v)] {
-                                for (row, &cell) in rows.rows().into_iter().zip(&placed.cells) {
-                                    let row: Vec<f32> = row.iter().map(|&x| x as f32).collect();
-                                    own.write(device, cell * kv_row, &row)?;
-                                }
-                            }
-                        }
-                    }
-                    (LayerState::DeltaNet(states), LayerSnapshot::DeltaNet { conv: columns, s: own }) => {
-                        let narrow =
-                            |values: Vec<f64>| values.into_iter().map(|x| x as f32).collect::<Vec<_>>();
-                        let columns = narrow(columns.iter().copied().collect());
-                        let own = narrow(own.iter().copied().collect());
-                        device.write(
-                            &mut states.conv.part_mut(at.conv * conv..(at.conv + 1) * conv),
-                            &columns,
-                        )?;
-                        device.write(&mut states.s.part_mut(at.s * s..(at.s + 1) * s), &own)?;
-                    }
-                    _ => unreachable!("the snapshot's layers were checked"),
-                }
-            }
-        }
-        Ok(state)
     }
 }
 

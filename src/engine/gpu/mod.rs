@@ -8,9 +8,9 @@
 //! | the emulator as the driver of the process | `simt`, `kernels/simt` |
 //! | one launcher for each kernel file | [`launch`], `kernels` |
 //! | a model's weights, what memory it takes | [`GpuModel`], `matrix`, [`MemoryPlan`] |
-//! | sequences: cells of caches, slots of states | `state`, `cache`, `tokens` |
+//! | sequences: cells of caches, slots of states | `state`, `slots`, `cache`, `tokens` |
 //! | a step: operator by operator, or in few launches where nobody looks between | `forward` |
-//! | the engine | [`GpuEngine`] |
+//! | the engine | [`GpuEngine`], `decode`, `snapshots` |
 //!
 //! cudarc loads the driver when the first device is opened. The emulator poses as that driver, so everything here but the choice in
 //! [`Driver`] is the same code on both. What a step reads besides activations (ids, positions, cells, slots) lies in one buffer, and what it
@@ -20,6 +20,7 @@ mod arg;
 mod buffer;
 mod cache;
 mod compile;
+mod decode;
 mod device;
 mod engine;
 mod error;
@@ -29,6 +30,8 @@ mod matrix;
 mod plan;
 mod recording;
 mod simt;
+mod slots;
+mod snapshots;
 mod sources;
 mod staging;
 mod state;

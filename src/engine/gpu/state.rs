@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use super::cache::CacheRows;
+use super::slots::{SequenceSlots, Slots, StateAt};
 use super::{Buffer, Device, GpuError};
 use crate::engine::sequences::Sequences;
 use crate::engine::{EngineError, Memory, StateChange};
@@ -37,37 +38,6 @@ pub(super) struct DeltaNetStates {
     pub(super) conv: Buffer<f32>,
     /// `[slots, n_v, d_v, d_k]`
     pub(super) s: Buffer<f32>,
-}
-
-/// Which slot holds which state; the same in all layers.
-#[derive(Default)]
-pub(super) struct Slots {
-    /// By sequence: the state now, then earlier ones, newest first.
-    of: BTreeMap<i32, VecDeque<usize>>,
-    free: Vec<usize>,
-    /// Slots that are free once the step that runs has ended: its layers still read what is in them.
-    gone: Vec<usize>,
-    /// Slots that there are.
-    n: usize,
-    /// Which of the two places of a slot holds its columns.
-    odd: Vec<bool>,
-}
-
-/// Where a state lies: its columns, and the recurrent state.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct StateAt {
-    pub(super) conv: usize,
-    pub(super) s: usize,
-}
-
-/// The states of one sequence in a step.
-pub(super) struct SequenceSlots {
-    /// In front of the step.
-    pub(super) before: StateAt,
-    /// Behind each token whose state is kept, the last one's last; empty where no earlier states are kept.
-    pub(super) kept: Vec<StateAt>,
-    /// Where the columns behind the step go then; the recurrent state moves on in place.
-    pub(super) conv_after: usize,
 }
 
 /// Sizes of what is kept, in elements.
@@ -346,21 +316,4 @@ pub(super) fn copy_slot(
     }
     let (mut to, from) = states.two_parts(to * size..(to + 1) * size, from * size..(from + 1) * size);
     device.copy(&mut to, from)
-}
-
-impl Slots {
-    fn at(&self, slot: usize) -> StateAt {
-        StateAt { conv: 2 * slot + usize::from(self.odd[slot]), s: slot }
-    }
-
-    fn forget(&mut self, sequence: i32) {
-        self.free.extend(self.of.remove(&sequence).unwrap_or_default());
-    }
-
-    /// Goes back by `n` tokens; the caller has seen to it that there are as many states.
-    fn back(&mut self, sequence: i32, n: usize) {
-        if let Some(slots) = self.of.get_mut(&sequence) {
-            self.free.extend(slots.drain(..n.min(slots.len() - 1)));
-        }
-    }
 }

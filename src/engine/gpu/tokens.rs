@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-use super::state::{SequenceSlots, State};
+use super::slots::SequenceSlots;
+use super::state::State;
 use super::{Buffer, Device, GpuError, Part};
 use crate::engine::Ubatch;
 use crate::engine::sequences::{Found, Placement};

@@ -6,7 +6,8 @@
 use super::recurrence::{gathered, read_slots, recur};
 use super::{Pass, Tensor, Tokens, launch, unfused};
 use crate::engine::gpu::Buffer;
-use crate::engine::gpu::state::{DeltaNetStates, SequenceSlots, Sizes};
+use crate::engine::gpu::slots::SequenceSlots;
+use crate::engine::gpu::state::{DeltaNetStates, Sizes};
 use crate::engine::gpu::weights::DeltaNetWeights;
 use crate::engine::route::Route;
 use crate::engine::{DeltaNetRoute, EngineError, QkL2Norm};

@@ -4,7 +4,8 @@ use std::ops::Range;
 
 use super::delta_net::Dims;
 use super::{Pass, Tensor, launch, unfused};
-use crate::engine::gpu::state::{SequenceSlots, copy_slot};
+use crate::engine::gpu::slots::SequenceSlots;
+use crate::engine::gpu::state::copy_slot;
 use crate::engine::gpu::{Buffer, Device, GpuError};
 use crate::engine::route::Route;
 use crate::engine::{EngineError, HeadMap};
