@@ -1,6 +1,7 @@
 //! A model's weights on the device, as the bytes of the file, with the transform that stands in front of each.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use super::launch::{FoldHeads, FoldParams};
 use super::staging::Staging;
@@ -183,8 +184,8 @@ impl Weights {
         let mut signs = BTreeMap::new();
         for (name, width) in folded(model) {
             let Some(of) = model.fold().and_then(|fold| fold.transform(name, width)?.signs) else { continue };
-            if !signs.contains_key(&width) {
-                signs.insert(width, device.upload(of)?);
+            if let Entry::Vacant(entry) = signs.entry(width) {
+                entry.insert(device.upload(of)?);
             }
         }
         Ok(Weights { token_embd, output_norm, output, layers, signs })
