@@ -17,20 +17,14 @@
 // A block reads the keys and values of one kv head once for all G heads of q. How many cells a split takes depends on n_kv[t] and
 // n_splits alone; blocks without cells leave, and combine looks at the others, in order. Nothing visible: NaN.
 #include "cache.cuh"
+#include "splits.cuh"
 
 #define THREADS 256
-#define TILE 64          // cells between two barriers
 #define MAX_GROUP 8      // heads of q for a kv head: one for each warp
 #define BATCH 4          // cells that a warp scores at a time
 #define VALUES 4         // elements of a value that a thread adds up
 
 extern __shared__ float smem[];
-
-// Cells of a split: whole tiles, as few as n_splits splits need.
-__device__ __forceinline__ int cells_of_split(int n_kv, int n_splits) {
-    const int cells = (n_kv + n_splits - 1) / n_splits;
-    return max((cells + TILE - 1) / TILE, 1) * TILE;
-}
 
 // Four sums over the lanes of a warp; the lane gets the one of index lane / 8.
 __device__ __forceinline__ float warp_sum_of_four(const float (&x)[BATCH]) {
@@ -203,7 +197,7 @@ flash_attn_decode_bf16(float* __restrict__ scratch, const float* __restrict__ q,
 extern "C" __global__ void flash_attn_combine_f32(float* __restrict__ y, const float* __restrict__ scratch,
                                                   const int* __restrict__ n_kv, int n_splits) {
     const int h = blockIdx.x, n_head = gridDim.x, t = blockIdx.y, head_dim = blockDim.x, i = threadIdx.x;
-    const int visible = n_kv[t], size = cells_of_split(visible, n_splits), used = (visible + size - 1) / size;
+    const int used = splits_with_cells(n_kv[t], n_splits);
     const size_t row = (size_t)t * n_head + h;
     const float* sums = scratch + row * n_splits * head_dim + i;
     const float* numbers = scratch + (size_t)gridDim.y * n_head * n_splits * head_dim + row * n_splits * 2;

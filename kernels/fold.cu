@@ -44,16 +44,6 @@ unfold_f32(float* y, const float* x, const i8* __restrict__ signs, int n, int lo
     load_chunk(v, x + row, first + threadIdx.x / WARP * CHUNK, n, wide);
     const int layout = wht(v, smem, log_block, scale);
     // A thread block reads all of its values before the barrier, or each thread writes those that it has read.
-    if (signs) {
-        if (layout == 0) {
-            apply_signs(v, signs, first + threadIdx.x / WARP * CHUNK, n, wide);
-        } else {
-#pragma unroll
-            for (int k = 0; k < PER_THREAD; k++) {
-                const int i = first + wht_at(k, layout, log_block);
-                if (i < n && signs[i] < 0) v[k] = -v[k];
-            }
-        }
-    }
+    apply_signs_behind(v, signs, first, n, layout, log_block, wide);
     store_wht(y + row, v, first, n, layout, log_block, wide);
 }

@@ -3,11 +3,12 @@
 //   y[t][n] = scale * sum_k W[n][k] x[t][k] (+ residual[t][n])
 //
 //   W  [n_out, n_in], rows of blocks as in a file, one upon the other; x  [n_tokens, n_in]; y, residual  [n_tokens, n_out], f32
-//   Up to four matrices of one type and width share a launch, each with its y, rows and scale; the residual is the first one's.
+//   Up to four matrices of one width share a launch, each with its y, rows and scale; the residual is the first one's. They are of one
+//   type and have one x; but beside matrices of blocks, the first n_plain may be bf16, f16 or f32 (plain_type), with an x of their own.
 //   grid  ceil(n_i / 32) blocks of 256 threads for each matrix, one upon the other; ceil(n_i / 8) for bf16, f16, f32
 //   shared memory  STAGE_BYTES for up to 4 tokens, twice that for more; none for bf16, f16, f32
 //   n_tokens  1..=8; n_in  a multiple of the format's block (of 1 for bf16, f16, f32)
-//   x and W are aligned to 16 bytes
+//   x, plain_x and W are aligned to 16 bytes
 //   oracle  src/ops/mul_mat.rs
 //
 // A lane takes piece after piece of its rows (formats.cuh), 32 pieces apart; the bytes of the next ones are on their way while it
@@ -138,86 +139,6 @@ template <class F> __device__ __forceinline__ void product(const Weights& m, con
     }
 }
 
-extern "C" __global__ void __launch_bounds__(256) mul_mat_vec_pq2_0_f32(
-    float* __restrict__ y0, float* __restrict__ y1, float* __restrict__ y2, float* __restrict__ y3, const u8* __restrict__ w0,
-    const u8* __restrict__ w1, const u8* __restrict__ w2, const u8* __restrict__ w3, const float* __restrict__ x,
-    const float* __restrict__ residual, int n0, int n1, int n2, int n3, int n_in, int n_tokens, float s0, float s1, float s2,
-    float s3, int has_residual) {
-    product<Pq2_0>(pick(ROWS_OF_WARP * WARPS, y0, y1, y2, y3, w0, w1, w2, w3, residual, n0, n1, n2, n3, s0, s1, s2, s3, has_residual), x, n_in, n_tokens);
-}
-
-extern "C" __global__ void __launch_bounds__(256) mul_mat_vec_ptq1_0_f32(
-    float* __restrict__ y0, float* __restrict__ y1, float* __restrict__ y2, float* __restrict__ y3, const u8* __restrict__ w0,
-    const u8* __restrict__ w1, const u8* __restrict__ w2, const u8* __restrict__ w3, const float* __restrict__ x,
-    const float* __restrict__ residual, int n0, int n1, int n2, int n3, int n_in, int n_tokens, float s0, float s1, float s2,
-    float s3, int has_residual) {
-    product<Ptq1_0>(pick(ROWS_OF_WARP * WARPS, y0, y1, y2, y3, w0, w1, w2, w3, residual, n0, n1, n2, n3, s0, s1, s2, s3, has_residual), x, n_in, n_tokens);
-}
-
-extern "C" __global__ void __launch_bounds__(256) mul_mat_vec_q2_0_f32(
-    float* __restrict__ y0, float* __restrict__ y1, float* __restrict__ y2, float* __restrict__ y3, const u8* __restrict__ w0,
-    const u8* __restrict__ w1, const u8* __restrict__ w2, const u8* __restrict__ w3, const float* __restrict__ x,
-    const float* __restrict__ residual, int n0, int n1, int n2, int n3, int n_in, int n_tokens, float s0, float s1, float s2,
-    float s3, int has_residual) {
-    product<Q2_0>(pick(ROWS_OF_WARP * WARPS, y0, y1, y2, y3, w0, w1, w2, w3, residual, n0, n1, n2, n3, s0, s1, s2, s3, has_residual), x, n_in, n_tokens);
-}
-
-extern "C" __global__ void __launch_bounds__(256) mul_mat_vec_q1_0_f32(
-    float* __restrict__ y0, float* __restrict__ y1, float* __restrict__ y2, float* __restrict__ y3, const u8* __restrict__ w0,
-    const u8* __restrict__ w1, const u8* __restrict__ w2, const u8* __restrict__ w3, const float* __restrict__ x,
-    const float* __restrict__ residual, int n0, int n1, int n2, int n3, int n_in, int n_tokens, float s0, float s1, float s2,
-    float s3, int has_residual) {
-    product<Q1_0>(pick(ROWS_OF_WARP * WARPS, y0, y1, y2, y3, w0, w1, w2, w3, residual, n0, n1, n2, n3, s0, s1, s2, s3, has_residual), x, n_in, n_tokens);
-}
-
-extern "C" __global__ void __launch_bounds__(256) mul_mat_vec_tq1_0_f32(
-    float* __restrict__ y0, float* __restrict__ y1, float* __restrict__ y2, float* __restrict__ y3, const u8* __restrict__ w0,
-    const u8* __restrict__ w1, const u8* __restrict__ w2, const u8* __restrict__ w3, const float* __restrict__ x,
-    const float* __restrict__ residual, int n0, int n1, int n2, int n3, int n_in, int n_tokens, float s0, float s1, float s2,
-    float s3, int has_residual) {
-    product<Tq1_0>(pick(ROWS_OF_WARP * WARPS, y0, y1, y2, y3, w0, w1, w2, w3, residual, n0, n1, n2, n3, s0, s1, s2, s3, has_residual), x, n_in, n_tokens);
-}
-
-extern "C" __global__ void __launch_bounds__(256) mul_mat_vec_tq2_0_f32(
-    float* __restrict__ y0, float* __restrict__ y1, float* __restrict__ y2, float* __restrict__ y3, const u8* __restrict__ w0,
-    const u8* __restrict__ w1, const u8* __restrict__ w2, const u8* __restrict__ w3, const float* __restrict__ x,
-    const float* __restrict__ residual, int n0, int n1, int n2, int n3, int n_in, int n_tokens, float s0, float s1, float s2,
-    float s3, int has_residual) {
-    product<Tq2_0>(pick(ROWS_OF_WARP * WARPS, y0, y1, y2, y3, w0, w1, w2, w3, residual, n0, n1, n2, n3, s0, s1, s2, s3, has_residual), x, n_in, n_tokens);
-}
-
-extern "C" __global__ void __launch_bounds__(256) mul_mat_vec_q8_0_f32(
-    float* __restrict__ y0, float* __restrict__ y1, float* __restrict__ y2, float* __restrict__ y3, const u8* __restrict__ w0,
-    const u8* __restrict__ w1, const u8* __restrict__ w2, const u8* __restrict__ w3, const float* __restrict__ x,
-    const float* __restrict__ residual, int n0, int n1, int n2, int n3, int n_in, int n_tokens, float s0, float s1, float s2,
-    float s3, int has_residual) {
-    product<Q8_0>(pick(ROWS_OF_WARP * WARPS, y0, y1, y2, y3, w0, w1, w2, w3, residual, n0, n1, n2, n3, s0, s1, s2, s3, has_residual), x, n_in, n_tokens);
-}
-
-extern "C" __global__ void __launch_bounds__(256) mul_mat_vec_q4_0_f32(
-    float* __restrict__ y0, float* __restrict__ y1, float* __restrict__ y2, float* __restrict__ y3, const u8* __restrict__ w0,
-    const u8* __restrict__ w1, const u8* __restrict__ w2, const u8* __restrict__ w3, const float* __restrict__ x,
-    const float* __restrict__ residual, int n0, int n1, int n2, int n3, int n_in, int n_tokens, float s0, float s1, float s2,
-    float s3, int has_residual) {
-    product<Q4_0>(pick(ROWS_OF_WARP * WARPS, y0, y1, y2, y3, w0, w1, w2, w3, residual, n0, n1, n2, n3, s0, s1, s2, s3, has_residual), x, n_in, n_tokens);
-}
-
-extern "C" __global__ void __launch_bounds__(256) mul_mat_vec_q4_k_f32(
-    float* __restrict__ y0, float* __restrict__ y1, float* __restrict__ y2, float* __restrict__ y3, const u8* __restrict__ w0,
-    const u8* __restrict__ w1, const u8* __restrict__ w2, const u8* __restrict__ w3, const float* __restrict__ x,
-    const float* __restrict__ residual, int n0, int n1, int n2, int n3, int n_in, int n_tokens, float s0, float s1, float s2,
-    float s3, int has_residual) {
-    product<Q4_K>(pick(ROWS_OF_WARP * WARPS, y0, y1, y2, y3, w0, w1, w2, w3, residual, n0, n1, n2, n3, s0, s1, s2, s3, has_residual), x, n_in, n_tokens);
-}
-
-extern "C" __global__ void __launch_bounds__(256) mul_mat_vec_q6_k_f32(
-    float* __restrict__ y0, float* __restrict__ y1, float* __restrict__ y2, float* __restrict__ y3, const u8* __restrict__ w0,
-    const u8* __restrict__ w1, const u8* __restrict__ w2, const u8* __restrict__ w3, const float* __restrict__ x,
-    const float* __restrict__ residual, int n0, int n1, int n2, int n3, int n_in, int n_tokens, float s0, float s1, float s2,
-    float s3, int has_residual) {
-    product<Q6_K>(pick(ROWS_OF_WARP * WARPS, y0, y1, y2, y3, w0, w1, w2, w3, residual, n0, n1, n2, n3, s0, s1, s2, s3, has_residual), x, n_in, n_tokens);
-}
-
 // Elements without blocks: a warp takes a row of any length, a lane 16 bytes of it at a time, or an element where rows do not begin at
 // multiples of 16 bytes.
 template <class E, int TOKENS>
@@ -271,6 +192,134 @@ template <class E> __device__ __forceinline__ void plain_product(const Weights& 
     } else {
         row_times_tokens<E, 8>(m, x, n_in, n_tokens);
     }
+}
+
+// Types of the plain matrices beside others: PLAIN_TYPES of the launcher.
+#define PLAIN_BF16 0
+#define PLAIN_F16 1
+#define PLAIN_F32 2
+
+// A plain matrix beside others: token after token, in no more registers than they take.
+template <class E> __device__ __forceinline__ void plain_tokens(Weights m, const float* x, int n_in, int n_tokens) {
+#pragma unroll 1
+    for (int t = 0; t < n_tokens; t++) {
+        row_times_tokens<E, 1>(m, x, n_in, 1);
+        m.y += m.n_out, x += n_in;
+    }
+}
+
+// A block of a matrix of this kernel's format, or of a plain one beside it.
+template <class F>
+__device__ __forceinline__ void product(const Weights& m, const float* x, const float* plain_x, int n_in, int n_tokens, int plain_type) {
+    if (!m.is_plain) {
+        product<F>(m, x, n_in, n_tokens);
+    } else if (plain_type == PLAIN_BF16) {
+        plain_tokens<Bf16>(m, plain_x, n_in, n_tokens);
+    } else if (plain_type == PLAIN_F16) {
+        plain_tokens<F16>(m, plain_x, n_in, n_tokens);
+    } else {
+        plain_tokens<F32>(m, plain_x, n_in, n_tokens);
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(256) mul_mat_vec_pq2_0_f32(
+    float* __restrict__ y0, float* __restrict__ y1, float* __restrict__ y2, float* __restrict__ y3, const u8* __restrict__ w0,
+    const u8* __restrict__ w1, const u8* __restrict__ w2, const u8* __restrict__ w3, const float* __restrict__ x,
+    const float* __restrict__ plain_x, const float* __restrict__ residual, int n0, int n1, int n2, int n3, int n_in, int n_tokens,
+    int n_plain, int plain_type, float s0, float s1, float s2, float s3, int has_residual) {
+    const Weights m = pick(ROWS_OF_WARP * WARPS, y0, y1, y2, y3, w0, w1, w2, w3, residual, n0, n1, n2, n3,
+                           s0, s1, s2, s3, has_residual, n_plain);
+    product<Pq2_0>(m, x, plain_x, n_in, n_tokens, plain_type);
+}
+
+extern "C" __global__ void __launch_bounds__(256) mul_mat_vec_ptq1_0_f32(
+    float* __restrict__ y0, float* __restrict__ y1, float* __restrict__ y2, float* __restrict__ y3, const u8* __restrict__ w0,
+    const u8* __restrict__ w1, const u8* __restrict__ w2, const u8* __restrict__ w3, const float* __restrict__ x,
+    const float* __restrict__ plain_x, const float* __restrict__ residual, int n0, int n1, int n2, int n3, int n_in, int n_tokens,
+    int n_plain, int plain_type, float s0, float s1, float s2, float s3, int has_residual) {
+    const Weights m = pick(ROWS_OF_WARP * WARPS, y0, y1, y2, y3, w0, w1, w2, w3, residual, n0, n1, n2, n3,
+                           s0, s1, s2, s3, has_residual, n_plain);
+    product<Ptq1_0>(m, x, plain_x, n_in, n_tokens, plain_type);
+}
+
+extern "C" __global__ void __launch_bounds__(256) mul_mat_vec_q2_0_f32(
+    float* __restrict__ y0, float* __restrict__ y1, float* __restrict__ y2, float* __restrict__ y3, const u8* __restrict__ w0,
+    const u8* __restrict__ w1, const u8* __restrict__ w2, const u8* __restrict__ w3, const float* __restrict__ x,
+    const float* __restrict__ plain_x, const float* __restrict__ residual, int n0, int n1, int n2, int n3, int n_in, int n_tokens,
+    int n_plain, int plain_type, float s0, float s1, float s2, float s3, int has_residual) {
+    const Weights m = pick(ROWS_OF_WARP * WARPS, y0, y1, y2, y3, w0, w1, w2, w3, residual, n0, n1, n2, n3,
+                           s0, s1, s2, s3, has_residual, n_plain);
+    product<Q2_0>(m, x, plain_x, n_in, n_tokens, plain_type);
+}
+
+extern "C" __global__ void __launch_bounds__(256) mul_mat_vec_q1_0_f32(
+    float* __restrict__ y0, float* __restrict__ y1, float* __restrict__ y2, float* __restrict__ y3, const u8* __restrict__ w0,
+    const u8* __restrict__ w1, const u8* __restrict__ w2, const u8* __restrict__ w3, const float* __restrict__ x,
+    const float* __restrict__ plain_x, const float* __restrict__ residual, int n0, int n1, int n2, int n3, int n_in, int n_tokens,
+    int n_plain, int plain_type, float s0, float s1, float s2, float s3, int has_residual) {
+    const Weights m = pick(ROWS_OF_WARP * WARPS, y0, y1, y2, y3, w0, w1, w2, w3, residual, n0, n1, n2, n3,
+                           s0, s1, s2, s3, has_residual, n_plain);
+    product<Q1_0>(m, x, plain_x, n_in, n_tokens, plain_type);
+}
+
+extern "C" __global__ void __launch_bounds__(256) mul_mat_vec_tq1_0_f32(
+    float* __restrict__ y0, float* __restrict__ y1, float* __restrict__ y2, float* __restrict__ y3, const u8* __restrict__ w0,
+    const u8* __restrict__ w1, const u8* __restrict__ w2, const u8* __restrict__ w3, const float* __restrict__ x,
+    const float* __restrict__ plain_x, const float* __restrict__ residual, int n0, int n1, int n2, int n3, int n_in, int n_tokens,
+    int n_plain, int plain_type, float s0, float s1, float s2, float s3, int has_residual) {
+    const Weights m = pick(ROWS_OF_WARP * WARPS, y0, y1, y2, y3, w0, w1, w2, w3, residual, n0, n1, n2, n3,
+                           s0, s1, s2, s3, has_residual, n_plain);
+    product<Tq1_0>(m, x, plain_x, n_in, n_tokens, plain_type);
+}
+
+extern "C" __global__ void __launch_bounds__(256) mul_mat_vec_tq2_0_f32(
+    float* __restrict__ y0, float* __restrict__ y1, float* __restrict__ y2, float* __restrict__ y3, const u8* __restrict__ w0,
+    const u8* __restrict__ w1, const u8* __restrict__ w2, const u8* __restrict__ w3, const float* __restrict__ x,
+    const float* __restrict__ plain_x, const float* __restrict__ residual, int n0, int n1, int n2, int n3, int n_in, int n_tokens,
+    int n_plain, int plain_type, float s0, float s1, float s2, float s3, int has_residual) {
+    const Weights m = pick(ROWS_OF_WARP * WARPS, y0, y1, y2, y3, w0, w1, w2, w3, residual, n0, n1, n2, n3,
+                           s0, s1, s2, s3, has_residual, n_plain);
+    product<Tq2_0>(m, x, plain_x, n_in, n_tokens, plain_type);
+}
+
+extern "C" __global__ void __launch_bounds__(256) mul_mat_vec_q8_0_f32(
+    float* __restrict__ y0, float* __restrict__ y1, float* __restrict__ y2, float* __restrict__ y3, const u8* __restrict__ w0,
+    const u8* __restrict__ w1, const u8* __restrict__ w2, const u8* __restrict__ w3, const float* __restrict__ x,
+    const float* __restrict__ plain_x, const float* __restrict__ residual, int n0, int n1, int n2, int n3, int n_in, int n_tokens,
+    int n_plain, int plain_type, float s0, float s1, float s2, float s3, int has_residual) {
+    const Weights m = pick(ROWS_OF_WARP * WARPS, y0, y1, y2, y3, w0, w1, w2, w3, residual, n0, n1, n2, n3,
+                           s0, s1, s2, s3, has_residual, n_plain);
+    product<Q8_0>(m, x, plain_x, n_in, n_tokens, plain_type);
+}
+
+extern "C" __global__ void __launch_bounds__(256) mul_mat_vec_q4_0_f32(
+    float* __restrict__ y0, float* __restrict__ y1, float* __restrict__ y2, float* __restrict__ y3, const u8* __restrict__ w0,
+    const u8* __restrict__ w1, const u8* __restrict__ w2, const u8* __restrict__ w3, const float* __restrict__ x,
+    const float* __restrict__ plain_x, const float* __restrict__ residual, int n0, int n1, int n2, int n3, int n_in, int n_tokens,
+    int n_plain, int plain_type, float s0, float s1, float s2, float s3, int has_residual) {
+    const Weights m = pick(ROWS_OF_WARP * WARPS, y0, y1, y2, y3, w0, w1, w2, w3, residual, n0, n1, n2, n3,
+                           s0, s1, s2, s3, has_residual, n_plain);
+    product<Q4_0>(m, x, plain_x, n_in, n_tokens, plain_type);
+}
+
+extern "C" __global__ void __launch_bounds__(256) mul_mat_vec_q4_k_f32(
+    float* __restrict__ y0, float* __restrict__ y1, float* __restrict__ y2, float* __restrict__ y3, const u8* __restrict__ w0,
+    const u8* __restrict__ w1, const u8* __restrict__ w2, const u8* __restrict__ w3, const float* __restrict__ x,
+    const float* __restrict__ plain_x, const float* __restrict__ residual, int n0, int n1, int n2, int n3, int n_in, int n_tokens,
+    int n_plain, int plain_type, float s0, float s1, float s2, float s3, int has_residual) {
+    const Weights m = pick(ROWS_OF_WARP * WARPS, y0, y1, y2, y3, w0, w1, w2, w3, residual, n0, n1, n2, n3,
+                           s0, s1, s2, s3, has_residual, n_plain);
+    product<Q4_K>(m, x, plain_x, n_in, n_tokens, plain_type);
+}
+
+extern "C" __global__ void __launch_bounds__(256) mul_mat_vec_q6_k_f32(
+    float* __restrict__ y0, float* __restrict__ y1, float* __restrict__ y2, float* __restrict__ y3, const u8* __restrict__ w0,
+    const u8* __restrict__ w1, const u8* __restrict__ w2, const u8* __restrict__ w3, const float* __restrict__ x,
+    const float* __restrict__ plain_x, const float* __restrict__ residual, int n0, int n1, int n2, int n3, int n_in, int n_tokens,
+    int n_plain, int plain_type, float s0, float s1, float s2, float s3, int has_residual) {
+    const Weights m = pick(ROWS_OF_WARP * WARPS, y0, y1, y2, y3, w0, w1, w2, w3, residual, n0, n1, n2, n3,
+                           s0, s1, s2, s3, has_residual, n_plain);
+    product<Q6_K>(m, x, plain_x, n_in, n_tokens, plain_type);
 }
 
 extern "C" __global__ void __launch_bounds__(256, 3) mul_mat_vec_bf16_f32(

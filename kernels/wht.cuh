@@ -101,6 +101,20 @@ __device__ __forceinline__ void apply_signs(float* v, const i8* signs, int first
     apply_signs4(v + 4, signs, first + in_chunk(1), n, wide);
 }
 
+// Values where `wht` left them, of the part of a row that begins at `first`, times their signs.
+__device__ __forceinline__ void apply_signs_behind(float* v, const i8* signs, int first, int n, int layout, int log_block, int wide) {
+    if (!signs) return;
+    if (layout == 0) {
+        apply_signs(v, signs, first + threadIdx.x / WARP * CHUNK, n, wide);
+    } else {
+#pragma unroll
+        for (int k = 0; k < PER_THREAD; k++) {
+            const int i = first + wht_at(k, layout, log_block);
+            if (i < n && signs[i] < 0) v[k] = -v[k];
+        }
+    }
+}
+
 // Where value i of a row of grouped heads (k rep + r) lies in one of tiled heads (k + n_k r). n_k 0: the order stays.
 __device__ __forceinline__ int in_tiled(int i, int n_k, int rep, int head_dim) {
     if (n_k == 0) return i;

@@ -12,7 +12,8 @@ use lockstep::engine::{
 };
 use lockstep::model::Model;
 use lockstep::ops::RopePairing;
-use lockstep::tensor::{TensorId, Values};
+use lockstep::synth::{Preset, preset, write_model};
+use lockstep::tensor::{GgmlType, TensorId, Values};
 use ndarray::Array2;
 
 static MODEL: LazyLock<Model> = LazyLock::new(|| Model::open(&common::micro().path).unwrap());
@@ -30,6 +31,19 @@ fn device() -> Device {
 
 fn engine() -> GpuEngine<'static> {
     UPLOADED.with(|model| GpuEngine::new(model, Conventions::default(), N_CTX).unwrap())
+}
+
+/// A made-up model on the device.
+fn with_model_of<T>(preset: &Preset, check: impl FnOnce(&Arc<GpuModel<'_>>) -> T) -> T {
+    let file = common::ModelFile::new();
+    write_model(preset, 1, GgmlType::PQ2_0, &file.path, &mut |_, _| {}).unwrap();
+    let model = Model::open(&file.path).unwrap();
+    let uploaded = Arc::new(GpuModel::upload(&device(), &model, &mut |_, _| {}).unwrap());
+    check(&uploaded)
+}
+
+fn with_engine_of<T>(preset: &Preset, check: impl FnOnce(GpuEngine<'_>) -> T) -> T {
+    with_model_of(preset, |model| check(GpuEngine::new(model, Conventions::default(), N_CTX).unwrap()))
 }
 
 /// Logits of every step.
@@ -110,15 +124,64 @@ mod few_launches_and_many {
         assert_ne!(few, run(&mut engine(), &[2, 1, 1], &mut NullTap));
     }
 
+    /// Launches of a decoded token in a layer with a delta net, in one with attention, and around all layers.
+    const OF_DELTA_NET: usize = 9;
+    const OF_ATTENTION: usize = 10;
+    const AROUND: usize = 3;
+
+    /// Launches of the token behind four others.
+    fn launches(preset: &Preset) -> usize {
+        with_engine_of(preset, |mut engine| {
+            run(&mut engine, &[2, 1, 1], &mut NullTap);
+            let before = engine.device().launches();
+            engine.step(&ubatch(&TOKENS, 4..5), &mut NullTap).unwrap();
+            engine.device().launches() - before
+        })
+    }
+
     #[test]
     fn at_most_ten_launches_for_a_layer() {
-        let n_layer = MODEL.hparams().n_layer;
-        let mut engine = engine();
-        run(&mut engine, &[3, 1, 1, 1], &mut NullTap);
-        let before = engine.device().launches();
-        engine.step(&ubatch(&TOKENS, 6..7), &mut NullTap).unwrap();
-        let launches = engine.device().launches() - before;
-        assert!(launches <= 10 * n_layer, "{launches} launches for {n_layer} layers");
+        let [micro, mini] = ["micro-bonsai", "mini-bonsai"].map(|name| preset(name).unwrap().clone());
+        let even = Preset { n_layer: 2, full_attention_interval: 2, ..micro.clone() };
+        // Three models with other shares of both kinds: no other numbers give the same sums.
+        for (preset, delta_nets, attentions) in [(even, 1, 1), (micro, 3, 1), (mini, 48, 16)] {
+            let launches = launches(&preset);
+            let expected = delta_nets * OF_DELTA_NET + attentions * OF_ATTENTION + AROUND;
+            assert_eq!(launches, expected, "{delta_nets} delta nets, {attentions} layers with attention");
+            let n_layer = preset.n_layer;
+            let is_small = n_layer < 4; // what lies around weighs more
+            assert!(is_small || launches <= 10 * n_layer, "{launches} launches for {n_layer} layers");
+        }
+    }
+
+    /// Steps with nobody looking on, and with all tensors wanted but those that `fused` leaves to the kernels for few launches.
+    fn assert_same_in_both(preset: &Preset, plain: fn(&str) -> bool) {
+        let of = |tap: &mut dyn Tap| with_engine_of(preset, |mut engine| run(&mut engine, &[2, 1, 1], tap));
+        assert_eq!(of(&mut NullTap), of(&mut Wants(plain)));
+    }
+
+    #[test]
+    fn rows_that_are_too_long_for_a_norm_with_a_fold_behind_it_take_two_launches() {
+        let small = Preset {
+            n_layer: 2,
+            full_attention_interval: 2,
+            n_embd: 8192 + 128,
+            n_ff: 128,
+            n_head: 4,
+            ssm_dt_rank: 8,
+            ..preset("micro-bonsai").unwrap().clone()
+        };
+        assert_same_in_both(&small, |name| {
+            !name.ends_with("-1") || name.starts_with("l_out") || name.starts_with("ffn")
+        });
+        // One more at each of two norms of a layer and at the last one.
+        assert_eq!(launches(&small), OF_DELTA_NET + OF_ATTENTION + AROUND + 5);
+    }
+
+    #[test]
+    fn heads_that_attention_in_one_pass_does_not_take_run_plain() {
+        let odd = Preset { n_head: 8, n_embd_head: 48, ..preset("micro-bonsai").unwrap().clone() };
+        assert_same_in_both(&odd, |_| true);
     }
 }
 
@@ -235,6 +298,31 @@ mod what_is_refused {
         assert_eq!(error.to_string(), expected);
         let absent = Conventions { qk_l2_norm: QkL2Norm::Absent, ..Conventions::default() };
         assert!(UPLOADED.with(|model| GpuEngine::new(model, absent, N_CTX).is_err()));
+    }
+}
+
+mod sizes_without_kernels {
+    use super::*;
+
+    fn refused(preset: &Preset) -> String {
+        with_model_of(preset, |model| match GpuEngine::new(model, Conventions::default(), N_CTX) {
+            Err(error @ EngineError::NotSupported { .. }) => error.to_string(),
+            Err(error) => panic!("{error}"),
+            Ok(_) => panic!("it was not refused"),
+        })
+    }
+
+    #[test]
+    fn are_named() {
+        let micro = preset("micro-bonsai").unwrap().clone();
+        let heads = refused(&Preset { ssm_d_state: 48, ..micro.clone() });
+        let expected = "the simt engine cannot run this: delta net heads (ssm.state_size) of 48: its kernels take 8, 16, 32, 64 or 128; run the cpu engine";
+        assert_eq!(heads, expected);
+        let taps = refused(&Preset { ssm_d_conv: 9, ..micro });
+        assert!(
+            taps.contains("taps of a convolution (ssm.conv_kernel) of 9: its kernels take 2 to 8"),
+            "{taps}"
+        );
     }
 }
 

@@ -4,6 +4,7 @@
 
 mod argmax;
 mod attention;
+mod attn_combine_fold;
 mod binary;
 mod cells;
 mod copy;
@@ -16,6 +17,7 @@ mod fold;
 mod gated_delta_net;
 mod gated_norm_fold;
 mod get_rows;
+mod get_rows_unfold;
 mod glu;
 mod kv_append;
 mod matrices;

@@ -107,6 +107,71 @@ fn matrices_beside_it_do_not_change_a_bit() {
     });
 }
 
+/// Products of matrices of one type, and of others of another type with an activation of their own; asserts their number of launches.
+fn assert_beside(device: &Device, all: [&[Weights]; 2], n_tokens: usize, n_launches: usize) {
+    let n_in = all[0][0].n_in;
+    let xs = [3, 4].map(|seed| values(n_tokens * n_in, seed));
+    let on_device = xs.each_ref().map(|x| device.upload(x).unwrap());
+    let matrices = all.map(|of| of.iter().map(|w| w.upload(device, 0.37)).collect::<Vec<_>>());
+    let mut ys =
+        all.map(|of| of.iter().map(|w| device.alloc(n_tokens * w.n_out).unwrap()).collect::<Vec<_>>());
+    let [y, other_y] = &mut ys;
+    let mut products: Vec<_> = matrices[0].iter().zip(y).map(|(w, y)| (w, y.all_mut())).collect();
+    let mut others: Vec<_> = matrices[1].iter().zip(other_y).map(|(w, y)| (w, y.all_mut())).collect();
+    let before = device.launches();
+    let (of_x, of_other_x) = (on_device[0].all(), on_device[1].all());
+    launch::mul_mats_vec_beside(device, (&mut products, of_x), (&mut others, of_other_x), n_tokens).unwrap();
+    let what = format!("{} beside {}, {n_tokens} tokens", all[1][0].ty, all[0][0].ty);
+    assert_eq!(device.launches() - before, n_launches, "launches of {what}");
+    for ((of, x), ys) in all.iter().zip(&xs).zip(&ys) {
+        for (i, (weights, y)) in of.iter().zip(ys).enumerate() {
+            let alone = product(device, weights, x, 0.37, None);
+            assert_same_bits(&format!("{what}, matrix {i}"), &device.read(y.all()).unwrap(), &alone);
+        }
+    }
+}
+
+#[test]
+fn matrices_of_another_type_and_activation_do_not_change_a_bit() {
+    in_every_order(|device| {
+        for ty in block_types() {
+            for (other, n_tokens) in [(GgmlType::BF16, 1), (GgmlType::F16, 2), (GgmlType::F32, 7)] {
+                let of = |ty, n_out: usize| Weights::random(ty, 256, n_out, n_out as u64);
+                let [one, two] = [&[of(ty, 33)][..], &[of(ty, 40), of(ty, 1)]];
+                let [other_one, other_two] = [&[of(other, 9)][..], &[of(other, 7), of(other, 24)]];
+                assert_beside(device, [one, other_one], n_tokens, 1);
+                assert_beside(device, [two, other_two], n_tokens, 1);
+            }
+        }
+    });
+}
+
+#[test]
+fn matrices_that_fit_in_no_launch_have_one_for_each_type() {
+    in_every_order(|device| {
+        let of = |ty, n: usize| (0..n).map(|i| Weights::random(ty, 128, 5, i as u64)).collect::<Vec<_>>();
+        use GgmlType::{BF16, F32, PQ2_0, Q8_0};
+        for (ty, n, other, n_other) in
+            [(PQ2_0, 2, Q8_0, 2), (PQ2_0, 1, PQ2_0, 1), (BF16, 1, F32, 2), (PQ2_0, 2, BF16, 3)]
+        {
+            assert_beside(device, [&of(ty, n), &of(other, n_other)], 2, 2);
+        }
+    });
+}
+
+#[test]
+#[should_panic(expected = "matrices of one launch")]
+fn plain_matrices_of_another_width_are_refused() {
+    in_every_order(|device| {
+        let of = |ty, n_in| Weights::random(ty, n_in, 1, 1).upload(device, 1.0);
+        let (a, b) = (of(GgmlType::PQ2_0, 128), of(GgmlType::BF16, 256));
+        let (mut y, mut z) = (device.alloc(1).unwrap(), device.alloc(1).unwrap());
+        let (x, of_b) = (device.upload(&values(128, 1)).unwrap(), device.upload(&values(256, 1)).unwrap());
+        let (products, others) = (&mut [(&a, y.all_mut())], &mut [(&b, z.all_mut())]);
+        launch::mul_mats_vec_beside(device, (products, x.all()), (others, of_b.all()), 1).unwrap();
+    });
+}
+
 #[test]
 #[should_panic(expected = "matrices of one launch")]
 fn matrices_of_two_widths_are_refused() {

@@ -5,15 +5,16 @@ use std::sync::Arc;
 use ndarray::Array2;
 
 use super::decode::{Decode, DecodeKey};
-use super::forward::{Pass, Pool, Tensor};
+use super::forward::{self, Pass, Pool, Tensor};
 use super::launch;
 use super::state::State;
+use super::supported;
 use super::tokens::Tokens;
 use super::weights::{GpuModel, rope};
 use super::{Buffer, Device, GpuError};
 use crate::engine::{
     ActivationMode, Conventions, DeltaNetRoute, Emitter, Engine, EngineError, Memory, NullTap, Numerics,
-    QkL2Norm, SequenceSnapshot, Snapshot, StateChange, Tap, Ubatch,
+    OutputRows, QkL2Norm, SequenceSnapshot, Snapshot, StateChange, Tap, Ubatch,
 };
 use crate::model::Hparams;
 use crate::tensor::GgmlType;
@@ -41,7 +42,7 @@ impl<'m> GpuEngine<'m> {
     /// An engine with an empty state, for at most `n_ctx` tokens in each sequence.
     ///
     /// # Errors
-    /// If a convention is asked for that llama.cpp has not, or memory does not suffice.
+    /// If a convention is asked for that llama.cpp has not, a size of the model has no kernel, or memory does not suffice.
     pub fn new(
         model: &Arc<GpuModel<'m>>,
         conventions: Conventions,
@@ -54,6 +55,7 @@ impl<'m> GpuEngine<'m> {
             let what = format!("{}: it computes as llama.cpp does", conventions.departures().join(", "));
             return Err(EngineError::NotSupported { engine: device.driver().to_string(), what });
         }
+        supported::check(of, device.driver())?;
         let (numerics, memory) = (Numerics::default(), Memory::default());
         let types = (numerics.type_k, numerics.type_v);
         model.plan(types, n_ctx).check_sequence(device)?;
@@ -155,12 +157,15 @@ impl<'m> GpuEngine<'m> {
     }
 
     /// What a step depends on besides the numbers that it reads from device memory, if it is one that launches the same at every
-    /// position: one token of each sequence, with its logits, and nobody looks on.
+    /// position: one token of each sequence, with its logits, nobody looks on, and every layer runs in few launches.
     fn recordable(&self, ubatch: &Ubatch, tokens: &Tokens, is_tapped: bool) -> Option<DecodeKey> {
         let is_single = tokens.of_sequence() == 1 && ubatch.outputs.iter().all(|&wanted| wanted);
         let is_plain = self.memory.n_rs_seq == 0
             && self.numerics.activations == ActivationMode::Whole
-            && self.numerics.delta_net == DeltaNetRoute::Fused;
+            && self.numerics.delta_net == DeltaNetRoute::Fused
+            && self.numerics.dialect.output_rows == OutputRows::BehindLastNorm;
+        let takes = |layer| forward::takes(layer, self.hparams(), &self.numerics);
+        let is_plain = is_plain && self.model.weights.layers.iter().all(takes);
         let has_lists = tokens.streams.iter().any(|stream| tokens.list(stream).is_some());
         let records = self.records && is_single && is_plain && !has_lists && !is_tapped;
         let streams = || tokens.placement.streams.iter().map(|placed| placed.stream);

@@ -35,6 +35,7 @@ mod snapshots;
 mod sources;
 mod staging;
 mod state;
+mod supported;
 mod tokens;
 mod transfer;
 mod weights;

@@ -5,119 +5,39 @@
 
 use std::collections::BTreeMap;
 
+use super::input::Needs;
 use super::recurrence::{gathered, scatter};
 use super::{Pass, Tensor, Tokens, launch};
+use crate::engine::gpu::GpuError;
 use crate::engine::gpu::state::{DeltaNetStates, KvCache, Sizes};
-use crate::engine::gpu::weights::{AttentionWeights, DeltaNetWeights, Fold, LayerWeights, Weight};
-use crate::engine::gpu::{Buffer, GpuError, PartMut};
-use crate::engine::{ActivationMode, DeltaNetRoute, EngineError, HeadMap, OutputRows, QkL2Norm};
+use crate::engine::gpu::weights::{AttentionWeights, DeltaNetWeights, LayerWeights, Mixer, Weight};
+use crate::engine::{ActivationMode, DeltaNetRoute, EngineError, HeadMap, Numerics, OutputRows, QkL2Norm};
+use crate::model::Hparams;
 
 /// Tokens of a sequence up to which attention goes over the keys for each of them alone.
 const SINGLE_TOKENS: usize = 8;
 
-/// An activation as matrices read it: as it is, and folded.
-struct Input {
-    plain: Option<Tensor>,
-    folded: Option<(Fold, Tensor)>,
+/// Whether there are kernels for attention in one pass over these heads and caches.
+fn attends_in_one_pass(h: &Hparams, numerics: &Numerics) -> bool {
+    let fits = launch::FlashShape::fits(h.n_head, h.n_head_kv, h.n_embd_head);
+    fits && numerics.type_k == numerics.type_v
 }
 
-impl Input {
-    fn of(&self, weight: &Weight) -> &Tensor {
-        let folded = self.folded.as_ref().map(|(_, folded)| folded);
-        let own = if weight.fold_in_front().is_some() { folded } else { self.plain.as_ref() };
-        own.expect("made for these weights")
-    }
-}
-
-/// What the inputs of some matrices need: whether one reads the activation as it is, and the one transform that the others share.
-struct Needs {
-    plain: bool,
-    fold: Option<Fold>,
-}
-
-impl Needs {
-    /// None if two transforms differ.
-    fn of(weights: &[&Weight]) -> Option<Needs> {
-        let mut folds = weights.iter().filter_map(|weight| weight.fold_in_front());
-        let fold = folds.next();
-        let plain = weights.iter().any(|weight| weight.fold_in_front().is_none());
-        folds.all(|other| Some(other) == fold).then_some(Needs { plain, fold })
-    }
+/// Whether a layer runs in few launches where nobody looks on. The many of other layers work in memory that is made on the way: they
+/// cannot be recorded.
+pub(in crate::engine::gpu) fn takes(layer: &LayerWeights, h: &Hparams, numerics: &Numerics) -> bool {
+    let share = |weights: &[&Weight]| Needs::of(weights).is_some();
+    let mixer = match &layer.mixer {
+        Mixer::Attention(own) => share(&[&own.q, &own.k, &own.v]) && attends_in_one_pass(h, numerics),
+        Mixer::DeltaNet(own) => share(&[&own.qkv, &own.gate, &own.alpha, &own.beta]),
+    };
+    mixer && share(&[&layer.ffn_gate, &layer.ffn_up])
 }
 
 impl Pass<'_, '_, '_> {
     /// Whether tensors with these names, the next of a layer, can be left out.
     fn can_skip(&self, names: &[&str], layer: Option<usize>) -> bool {
         self.numerics.activations == ActivationMode::Whole && !self.emitter.wants_any(names, layer)
-    }
-
-    /// Norm and weight of each row, as matrices read it.
-    fn normed(&self, x: &Tensor, weight: &Buffer<f32>, needs: &Needs) -> Result<Input, EngineError> {
-        let n = weight.len();
-        let rows = x.len() / n;
-        let (device, eps) = (self.device, self.eps());
-        let Some(fold) = needs.fold else {
-            let mut plain = self.tensor(&x.shape)?;
-            launch::rms_norm_weighted(device, plain.all_mut(), x.all(), weight.all(), [rows, n], eps)?;
-            return Ok(Input { plain: Some(plain), folded: None });
-        };
-        self.with_fold(&x.shape, fold, needs, |to, params| {
-            launch::rms_norm_fold(device, to, x.all(), weight.all(), [rows, n], eps, params)
-        })
-    }
-
-    /// What a kernel that ends in a fold makes.
-    fn with_fold(
-        &self,
-        shape: &[usize],
-        fold: Fold,
-        needs: &Needs,
-        make: impl FnOnce(launch::Folded<'_>, &launch::FoldParams<'_>) -> Result<(), GpuError>,
-    ) -> Result<Input, EngineError> {
-        let mut plain = if needs.plain { Some(self.tensor(shape)?) } else { None };
-        let mut folded = self.tensor(shape)?;
-        let width = shape.last().copied().unwrap_or(0);
-        let params = self.weights.fold_params(&fold, width);
-        let to = launch::Folded { plain: plain.as_mut().map(Tensor::all_mut), folded: folded.all_mut() };
-        make(to, &params)?;
-        Ok(Input { plain, folded: Some((fold, folded)) })
-    }
-
-    /// Several products of one activation; matrices of one type in one launch where tokens are few.
-    fn products<const N: usize>(&self, weights: [&Weight; N], x: &Input) -> Result<[Tensor; N], EngineError> {
-        let n_tokens = x.of(weights[0]).len() / weights[0].matrix.n_in();
-        let mut products = Vec::with_capacity(N);
-        for weight in weights {
-            products.push(self.tensor(&[n_tokens, weight.matrix.n_out()])?);
-        }
-        let is_alike = |a: &Weight, b: &Weight| {
-            a.matrix.ty() == b.matrix.ty() && a.fold_in_front().is_some() == b.fold_in_front().is_some()
-        };
-        let mut rest: Vec<(&Weight, PartMut<'_, f32>)> =
-            weights.into_iter().zip(products.iter_mut().map(Tensor::all_mut)).collect();
-        while let Some(first) = rest.first().map(|(weight, _)| *weight) {
-            let (own, others): (Vec<_>, Vec<_>) =
-                rest.into_iter().partition(|(weight, _)| is_alike(weight, first));
-            rest = others;
-            let input = x.of(first).all();
-            if n_tokens <= launch::MAX_VEC_TOKENS {
-                let mut own: Vec<_> = own.into_iter().map(|(weight, y)| (&weight.matrix, y)).collect();
-                launch::mul_mats_vec(self.device, &mut own, input, n_tokens)?;
-            } else {
-                for (weight, y) in own {
-                    launch::mul_mat(self.device, y, &weight.matrix, input, n_tokens, None)?;
-                }
-            }
-        }
-        Ok(products.try_into().unwrap_or_else(|_| unreachable!("one product per weight")))
-    }
-
-    /// A product that is added to the residual stream.
-    fn product_on(&self, weight: &Weight, x: &Input, residual: &Tensor) -> Result<Tensor, EngineError> {
-        let mut sum = self.tensor(&residual.shape)?;
-        let (input, n_tokens) = (x.of(weight).all(), residual.shape[0]);
-        launch::mul_mat(self.device, sum.all_mut(), &weight.matrix, input, n_tokens, Some(residual.all()))?;
-        Ok(sum)
     }
 }
 
@@ -179,16 +99,13 @@ pub(super) fn delta_net(
     pass.emitter.skip(&behind, layer);
     let rows = n_seqs * n_tokens;
     let (norm, eps, both) = (weights.norm.all(), pass.eps(), [o.all(), z.all()]);
-    let gated = match out_needs.fold {
-        Some(fold) => pass.with_fold(&o.shape, fold, &out_needs, |to, params| {
-            launch::gated_norm_fold(device, to, both, norm, [rows, inner], eps, params)
-        })?,
-        None => {
-            let mut gated = pass.tensor(&o.shape)?;
-            launch::gated_norm(device, gated.all_mut(), both, norm, [rows * n_v, d], eps)?;
-            Input { plain: Some(gated), folded: None }
-        }
-    };
+    let gated = pass.input(
+        &o.shape,
+        &out_needs,
+        |fold| launch::gated_norm_fold_fits(d, fold),
+        |to, fold| launch::gated_norm_fold(device, to, both, norm, [rows, inner], eps, fold),
+        |to| launch::gated_norm(device, to, both, norm, [rows * n_v, d], eps),
+    )?;
     pass.product_on(&weights.out, &gated, residual).map(Some)
 }
 
@@ -321,9 +238,7 @@ pub(super) fn attention(
     };
     let h = pass.hparams();
     let (n_head, n_head_kv, head_dim) = (h.n_head, h.n_head_kv, h.n_embd_head);
-    let is_alike = pass.numerics.type_k == pass.numerics.type_v;
-    if !launch::FlashShape::fits(n_head, n_head_kv, head_dim) || !is_alike || !pass.can_skip(&names, Some(il))
-    {
+    if !attends_in_one_pass(h, &pass.numerics) || !pass.can_skip(&names, Some(il)) {
         return Ok(None);
     }
     pass.emitter.skip(&names, Some(il));
@@ -333,6 +248,12 @@ pub(super) fn attention(
     let [q_full, k, v] = pass.products(inputs, &x)?;
     let mut q = pass.tensor(&[n_tokens, n_head * head_dim])?;
     let scale = h.f_attention_scale.unwrap_or((1.0 / (head_dim as f64).sqrt()) as f32);
+    // The fold that splits of single tokens are combined in front of; what they add up then stays in them, and `attended` unused.
+    let combined = out_needs.fold.filter(|fold| {
+        let params = pass.weights.fold_params(fold, n_head * head_dim);
+        tokens.of_sequence() <= SINGLE_TOKENS && launch::combine_fits(&params)
+    });
+    let mut splits = Vec::new();
     let mut attended = pass.tensor(&q.shape)?;
     for (placed, stream) in tokens.placement.streams.iter().zip(&tokens.streams) {
         let cache = caches.get_mut(&placed.stream).expect("made when the tokens were placed");
@@ -383,21 +304,41 @@ pub(super) fn attention(
             let n_splits = shape.n_splits(device, cache.k.len() / (n_head_kv * head_dim))?;
             let mut scratch = pass.tensor(&[shape.n_scratch(n_splits)])?;
             let (of, n_seen) = (of(tokens.first_of_token(stream)), tokens.n_seen(stream));
-            launch::flash_attn_decode(device, y, scratch.all_mut(), q, &of, n_seen, n_splits, &shape)?;
+            if combined.is_some() {
+                let to = &mut scratch.all_mut();
+                launch::flash_attn_decode_splits(device, to, q, &of, n_seen, n_splits, &shape)?;
+                splits.push((scratch, n_splits, shape));
+            } else {
+                launch::flash_attn_decode(device, y, scratch.all_mut(), q, &of, n_seen, n_splits, &shape)?;
+            }
         } else {
             let (of, n_past) = (of(tokens.first_of_sequence(stream)), tokens.n_past(stream));
             launch::flash_attn_prefill(device, y, q, &of, n_past, &shape)?;
         }
     }
-    let (width, x, gate) = (n_head * head_dim, attended.all(), q_full.all());
-    let gated = match out_needs.fold {
-        Some(fold) => pass.with_fold(&attended.shape, fold, &out_needs, |to, params| {
-            launch::sigmoid_gate_fold(device, to, x, gate, [n_tokens, width, head_dim], params)
+    let width = n_head * head_dim;
+    let gated = match combined {
+        Some(fold) => pass.with_fold(&q.shape, fold, &out_needs, |mut to, fold| {
+            for (stream, (scratch, n_splits, shape)) in tokens.streams.iter().zip(&splits) {
+                let rows = |width: usize| stream.tokens.start * width..stream.tokens.end * width;
+                let to = launch::Folded {
+                    plain: to.plain.as_mut().map(|plain| plain.part_mut(rows(width))),
+                    folded: to.folded.part_mut(rows(width)),
+                };
+                let (splits, gates) = ((scratch.all(), *n_splits), q_full.part(rows(2 * width)));
+                launch::attn_combine_fold(device, to, splits, gates, tokens.n_seen(stream), shape, fold)?;
+            }
+            Ok(())
         })?,
         None => {
-            let mut gated = pass.tensor(&attended.shape)?;
-            launch::sigmoid_mul(device, gated.all_mut(), x, gate, head_dim)?;
-            Input { plain: Some(gated), folded: None }
+            let (x, gates) = (attended.all(), q_full.all());
+            pass.input(
+                &q.shape,
+                &out_needs,
+                |fold| launch::sigmoid_gate_fold_fits(head_dim, fold),
+                |to, fold| launch::sigmoid_gate_fold(device, to, x, gates, [n_tokens, width, head_dim], fold),
+                |to| launch::sigmoid_mul(device, to, x, gates, head_dim),
+            )?
         }
     };
     pass.product_on(&weights.output, &gated, residual).map(Some)
@@ -422,16 +363,13 @@ pub(super) fn feed_forward(
     let x = pass.normed(residual, &weights.post_attention_norm, &needs)?;
     let [gate, up] = pass.products(inputs, &x)?;
     let [rows, n] = gate.shape[..] else { unreachable!("a product is [n_tokens, n_out]") };
-    let product = match out_needs.fold {
-        Some(fold) => pass.with_fold(&gate.shape, fold, &out_needs, |to, params| {
-            launch::swiglu_fold(pass.device, to, gate.all(), up.all(), [rows, n], params)
-        })?,
-        None => {
-            let mut product = pass.tensor(&gate.shape)?;
-            launch::swiglu(pass.device, product.all_mut(), gate.all(), up.all())?;
-            Input { plain: Some(product), folded: None }
-        }
-    };
+    let product = pass.input(
+        &gate.shape,
+        &out_needs,
+        launch::swiglu_fold_fits,
+        |to, fold| launch::swiglu_fold(pass.device, to, gate.all(), up.all(), [rows, n], fold),
+        |to| launch::swiglu(pass.device, to, gate.all(), up.all()),
+    )?;
     pass.product_on(&weights.ffn_down, &product, residual).map(Some)
 }
 

@@ -5,11 +5,13 @@ mod delta_net;
 mod feed_forward;
 mod fused;
 mod head;
+mod input;
 mod project;
 mod recurrence;
 mod tensor;
 mod unfused;
 
+pub(super) use fused::takes;
 pub(super) use tensor::{Pool, Tensor};
 
 use super::state::{LayerState, State};

@@ -15,10 +15,19 @@ impl Pass<'_, '_, '_> {
         let table = &self.weights.token_embd;
         let (n, width) = (tokens.n_tokens, self.hparams().n_embd);
         let mut rows = self.tensor(&[n, width])?;
-        launch::get_rows(self.device, rows.all_mut(), &table.matrix, tokens.ids(), n)?;
-        if let Some(fold) = table.fold_behind() {
-            let params = self.weights.fold_params(&fold, width);
-            launch::unfold_in_place(self.device, rows.all_mut(), n, width, &params)?;
+        let fold = table.fold_behind();
+        let fold = fold.as_ref().map(|fold| self.weights.fold_params(fold, width));
+        let (device, to, matrix, ids) = (self.device, rows.all_mut(), &table.matrix, tokens.ids());
+        match fold {
+            Some(fold) if launch::get_rows_unfold_fits(matrix.ty(), &fold) => {
+                launch::get_rows_unfold(device, to, matrix, ids, n, &fold)?;
+            }
+            fold => {
+                launch::get_rows(device, to, matrix, ids, n)?;
+                if let Some(fold) = fold {
+                    launch::unfold_in_place(device, rows.all_mut(), n, width, &fold)?;
+                }
+            }
         }
         self.emit("model.input_embed", None, rows)
     }
@@ -72,7 +81,7 @@ impl Pass<'_, '_, '_> {
         Ok(y)
     }
 
-    fn folded(&self, fold: &Fold, x: &Tensor, width: usize) -> Result<Tensor, EngineError> {
+    pub(super) fn folded(&self, fold: &Fold, x: &Tensor, width: usize) -> Result<Tensor, EngineError> {
         let mut folded = self.tensor(&x.shape)?;
         let params = self.weights.fold_params(fold, width);
         launch::fold(self.device, folded.all_mut(), x.all(), x.len() / width, width, &params)?;

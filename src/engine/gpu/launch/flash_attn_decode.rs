@@ -56,17 +56,23 @@ impl FlashShape {
     }
 
     pub(super) fn check(&self, y: &PartMut<'_, f32>, q: Part<'_, f32>, cache: &FlashCache<'_>) {
+        self.check_inputs(q, cache);
+        assert_eq!(y.len(), self.n_values(), "attention: y");
+        assert!(y.is_aligned(16), "attention: y is not aligned to 16 bytes");
+    }
+
+    fn check_inputs(&self, q: Part<'_, f32>, cache: &FlashCache<'_>) {
         assert!(self.n_seqs > 0 && self.n_tokens > 0, "nothing to attend to: {self:?}");
         let is_grouped = self.n_head_kv > 0 && self.n_head.is_multiple_of(self.n_head_kv);
         assert!(is_grouped, "{} heads, {} of k and v", self.n_head, self.n_head_kv);
         assert!([32, 64, 128, 256].contains(&self.head_dim), "no kernel for heads of {}", self.head_dim);
-        assert_eq!((y.len(), q.len()), (self.n_values(), self.n_values()), "attention: y and q");
+        assert_eq!(q.len(), self.n_values(), "attention: q");
         let (k, v) = (cache.k.len(), cache.v.len());
         assert!(k == v && k.is_multiple_of(self.n_head_kv * self.head_dim), "caches of {k} and {v} values");
         let names = ["f32", "f16", "bf16"];
         assert_eq!(cache.k.kernel(names), cache.v.kernel(names), "caches of two types");
         let is_aligned = cache.k.is_aligned(16) && cache.v.is_aligned(16);
-        assert!(is_aligned && q.is_aligned(16) && y.is_aligned(16), "attention: not aligned to 16 bytes");
+        assert!(is_aligned && q.is_aligned(16), "attention: not aligned to 16 bytes");
     }
 
     /// Arguments from `n_head` to `scale`.
@@ -111,6 +117,29 @@ pub fn flash_attn_decode(
     shape: &FlashShape,
 ) -> Result<(), GpuError> {
     shape.check(&y, q, cache);
+    flash_attn_decode_splits(device, &mut scratch, q, cache, n_kv, n_splits, shape)?;
+    let grid = Grid::new_2d([shape.n_head, shape.n_seqs * shape.n_tokens], shape.head_dim);
+    let args = [y.into(), scratch.as_part().into(), n_kv.into(), n_splits.into()];
+    device.launch("flash_attn_combine_f32", grid, &args)
+}
+
+/// The first half of [`flash_attn_decode`]: what each split adds up, in `scratch`.
+///
+/// # Errors
+/// If the launch fails.
+///
+/// # Panics
+/// If the sizes do not belong together, or there is no kernel for them.
+pub fn flash_attn_decode_splits(
+    device: &Device,
+    scratch: &mut PartMut<'_, f32>,
+    q: Part<'_, f32>,
+    cache: &FlashCache<'_>,
+    n_kv: Part<'_, i32>,
+    n_splits: usize,
+    shape: &FlashShape,
+) -> Result<(), GpuError> {
+    shape.check_inputs(q, cache);
     let &FlashShape { n_head, n_head_kv, head_dim, .. } = shape;
     let rows = shape.n_seqs * shape.n_tokens;
     assert!(n_head / n_head_kv <= MAX_GROUP, "{} heads of q for one of k", n_head / n_head_kv);
@@ -120,9 +149,7 @@ pub fn flash_attn_decode(
     let shared = MAX_GROUP * head_dim + 2 * TILE * MAX_GROUP + 2 * MAX_GROUP + THREADS * VALUES;
     let grid = Grid::new_3d([n_splits, n_head_kv, rows], THREADS).shared(shared * size_of::<f32>());
     let cells = cache.cells.unwrap_or(n_kv);
-    let args = [(&mut scratch).into(), q.into(), cache.k.arg(), cache.v.arg(), n_kv.into()];
+    let args = [scratch.into(), q.into(), cache.k.arg(), cache.v.arg(), n_kv.into()];
     let args = [&args[..], &[cache.first.into(), cells.into()], &shape.args(cache)].concat();
-    device.launch(kernel, grid, &args)?;
-    let args = [y.into(), scratch.as_part().into(), n_kv.into(), n_splits.into()];
-    device.launch("flash_attn_combine_f32", Grid::new_2d([n_head, rows], head_dim), &args)
+    device.launch(kernel, grid, &args)
 }

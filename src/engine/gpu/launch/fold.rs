@@ -4,7 +4,7 @@ use super::super::{Arg, Device, GpuError, Grid, Part, PartMut};
 use super::norm::{CHUNK, WARP, assert_indexable, is_wide};
 
 /// Values of a thread.
-const PER_THREAD: usize = 8;
+pub(super) const PER_THREAD: usize = 8;
 /// Threads of a block that has no reason to have more: 1024 values.
 const THREADS: usize = 128;
 const MAX_BLOCK: usize = 8192;

@@ -4,6 +4,12 @@ use super::super::{Arg, Device, GpuError, Part};
 use super::fold::{FoldParams, Folded};
 use super::norm::{CHUNK, is_wide};
 
+/// Whether [`gated_norm_fold`] takes heads of this size and ends in this fold.
+pub fn gated_norm_fold_fits(head_dim: usize, fold: &FoldParams<'_>) -> bool {
+    let is_same = fold.heads.is_none_or(|heads| heads.head_dim == head_dim);
+    is_same && head_dim.is_power_of_two() && (4..=CHUNK).contains(&head_dim)
+}
+
 /// `(rms_norm(o) weight) silu(z)` for each head of `rows` rows of `n` values, and the fold of the rows, in one launch, with the bits of
 /// [`gated_norm`](super::gated_norm) and [`fold`](super::fold()). Heads have as many values as `weight`; what comes out plain has
 /// them in the order of `o`.
@@ -25,10 +31,10 @@ pub fn gated_norm_fold(
     let (what, head_dim) = ("gated_norm_fold", weight.len());
     to.check(what, rows, n, fold);
     assert!(
-        head_dim.is_power_of_two() && (4..=CHUNK).contains(&head_dim) && n.is_multiple_of(head_dim),
-        "{what}: heads of {head_dim} values"
+        gated_norm_fold_fits(head_dim, fold) && n.is_multiple_of(head_dim),
+        "{what}: heads of {head_dim} values, {:?}",
+        fold.heads
     );
-    assert!(fold.heads.is_none_or(|heads| heads.head_dim == head_dim), "{what}: {:?}", fold.heads);
     assert_eq!([o.len(), z.len()], [rows * n; 2], "{what} of [{rows}, {n}]");
     let are_aligned =
         [to.is_aligned(), o.is_aligned(16), z.is_aligned(16), weight.is_aligned(16), fold.is_wide()];

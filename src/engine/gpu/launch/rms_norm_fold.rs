@@ -7,6 +7,11 @@ use super::norm::{CHUNK, WARP, assert_indexable, is_wide};
 /// The longest row that one thread block holds in registers.
 const MAX_ROW: usize = 32 * CHUNK;
 
+/// Whether rows of `n` values have kernels that norm them and end in this fold.
+pub fn rms_norm_fold_fits(n: usize, fold: &FoldParams<'_>) -> bool {
+    fold.heads.is_none() && n <= MAX_ROW
+}
+
 /// `rms_norm(x) weight` for each of `rows` rows of `n <= 8192` values, and its fold, in one launch, with the bits of
 /// [`rms_norm_weighted`](super::rms_norm_weighted) and [`fold`](super::fold()).
 ///
@@ -68,7 +73,7 @@ pub fn add_rms_norm_fold(
 fn check(what: &str, to: &Folded<'_>, weight: Part<'_, f32>, [rows, n]: [usize; 2], fold: &FoldParams<'_>) {
     assert_indexable(rows * n);
     to.check(what, rows, n, fold);
-    assert!(fold.heads.is_none() && n <= MAX_ROW, "{what}: rows of {n} values, heads {:?}", fold.heads);
+    assert!(rms_norm_fold_fits(n, fold), "{what}: rows of {n} values, heads {:?}", fold.heads);
     assert_eq!(weight.len(), n, "{what}: weight");
 }
 

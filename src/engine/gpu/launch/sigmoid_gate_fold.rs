@@ -4,6 +4,11 @@ use super::super::{Arg, Device, GpuError, Part};
 use super::fold::{FoldParams, Folded};
 use super::norm::{assert_indexable, is_wide};
 
+/// Whether [`sigmoid_gate_fold`] takes heads of this size and ends in this fold.
+pub fn sigmoid_gate_fold_fits(head_dim: usize, fold: &FoldParams<'_>) -> bool {
+    fold.heads.is_none() && head_dim > 0 && head_dim.is_multiple_of(4)
+}
+
 /// `x sigmoid(gate)` for each of `rows` rows of `n` values, and its fold, in one launch, with the bits of
 /// [`sigmoid_mul`](super::sigmoid_mul) and [`fold`](super::fold()). The gate of each head lies behind its query in `q_full`,
 /// `[rows, n_head, 2, head_dim]`.
@@ -24,10 +29,10 @@ pub fn sigmoid_gate_fold(
     let what = "sigmoid_gate_fold";
     assert_indexable(2 * rows * n);
     to.check(what, rows, n, fold);
-    assert!(fold.heads.is_none(), "{what}: heads {:?}", fold.heads);
     assert!(
-        head_dim > 0 && head_dim.is_multiple_of(4) && n.is_multiple_of(head_dim),
-        "{what}: heads of {head_dim}"
+        sigmoid_gate_fold_fits(head_dim, fold) && n.is_multiple_of(head_dim),
+        "{what}: heads of {head_dim}, {:?}",
+        fold.heads
     );
     assert_eq!([x.len(), q_full.len()], [rows * n, 2 * rows * n], "{what} of [{rows}, {n}]");
     let are_aligned = [to.is_aligned(), x.is_aligned(16), q_full.is_aligned(16), fold.is_wide()];

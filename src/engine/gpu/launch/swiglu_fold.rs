@@ -4,6 +4,11 @@ use super::super::{Arg, Device, GpuError, Part};
 use super::fold::{FoldParams, Folded};
 use super::norm::is_wide;
 
+/// Whether [`swiglu_fold`] ends in this fold.
+pub fn swiglu_fold_fits(fold: &FoldParams<'_>) -> bool {
+    fold.heads.is_none()
+}
+
 /// `silu(gate) up` for each of `rows` rows of `n` values, and its fold, in one launch, with the bits of
 /// [`swiglu`](super::swiglu) and [`fold`](super::fold()).
 ///
@@ -22,7 +27,7 @@ pub fn swiglu_fold(
 ) -> Result<(), GpuError> {
     let what = "swiglu_fold";
     to.check(what, rows, n, fold);
-    assert!(fold.heads.is_none(), "{what}: heads {:?}", fold.heads);
+    assert!(swiglu_fold_fits(fold), "{what}: heads {:?}", fold.heads);
     assert_eq!([gate.len(), up.len()], [rows * n; 2], "{what} of [{rows}, {n}]");
     let are_aligned = [to.is_aligned(), gate.is_aligned(16), up.is_aligned(16), fold.is_wide()];
     let wide: Arg = i32::from(is_wide(&[n], &are_aligned)).into();
