@@ -8,7 +8,8 @@ use std::sync::{Arc, LazyLock};
 use common::{Keep, ubatch};
 use lockstep::engine::gpu::{Device, DeviceOptions, Driver, Flavour, GpuEngine, GpuModel};
 use lockstep::engine::{
-    Conventions, Engine, EngineError, Memory, NullTap, QkL2Norm, StateChange, Tap, TapError, Ubatch,
+    ActivationMode, Conventions, Engine, EngineError, Memory, NullTap, Numerics, QkL2Norm, StateChange, Tap,
+    TapError, Ubatch,
 };
 use lockstep::model::Model;
 use lockstep::ops::RopePairing;
@@ -84,6 +85,22 @@ mod few_launches_and_many {
             Wants(|name| !name.ends_with("-3") || name.starts_with("l_out") || name.starts_with("ffn"));
         let of = |tap: &mut Wants| run(&mut engine(), &SPLITS, tap);
         assert_eq!(of(&mut fused), of(&mut plain));
+    }
+
+    #[test]
+    fn round_activations_alike_as_ggml_cuda_does() {
+        let numerics = Numerics { activations: ActivationMode::Mmvq, ..Numerics::default() };
+        let of = |tap: &mut Wants| run(&mut engine().with_numerics(numerics).unwrap(), &SPLITS, tap);
+        let fused = of(&mut Wants(|name| name == "l_out-1"));
+        let plain = of(&mut Wants(|name| {
+            !name.ends_with("-3") || name.starts_with("l_out") || name.starts_with("ffn")
+        }));
+        assert_eq!(fused, plain);
+        assert_ne!(fused, run(&mut engine(), &SPLITS, &mut NullTap));
+        // Many tokens go through tensor cores: the same integers, and sums over blocks in another order.
+        let mut many = engine().with_numerics(numerics).unwrap();
+        let whole = many.step(&ubatch(&TOKENS, 0..11), &mut NullTap).unwrap();
+        assert!(whole.iter().all(|x| x.is_finite()) && whole.nrows() == 11);
     }
 
     #[test]

@@ -37,7 +37,9 @@ pub(in crate::engine::gpu) fn takes(layer: &LayerWeights, h: &Hparams, numerics:
 impl Pass<'_, '_, '_> {
     /// Whether tensors with these names, the next of a layer, can be left out.
     fn can_skip(&self, names: &[&str], layer: Option<usize>) -> bool {
-        self.numerics.activations == ActivationMode::Whole && !self.emitter.wants_any(names, layer)
+        let is_rounded_here =
+            matches!(self.numerics.activations, ActivationMode::Whole | ActivationMode::Mmvq);
+        is_rounded_here && !self.emitter.wants_any(names, layer)
     }
 }
 

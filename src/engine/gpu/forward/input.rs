@@ -2,9 +2,9 @@
 //! activation share a launch.
 
 use super::{Pass, Tensor, launch};
-use crate::engine::EngineError;
 use crate::engine::gpu::weights::{Fold, Weight};
 use crate::engine::gpu::{Buffer, GpuError, Matrix, PartMut};
+use crate::engine::{ActivationMode, EngineError};
 use crate::tensor::GgmlType;
 
 /// An activation as matrices read it: as it is, and folded.
@@ -111,9 +111,10 @@ impl Pass<'_, '_, '_> {
             products.push(self.tensor(&[n_tokens, weight.matrix.n_out()])?);
         }
         let all = weights.into_iter().zip(products.iter_mut().map(Tensor::all_mut));
-        if n_tokens > launch::MAX_VEC_TOKENS {
+        let mode = self.numerics.activations;
+        if n_tokens > launch::MAX_VEC_TOKENS || mode == ActivationMode::Mmvq {
             for (weight, y) in all {
-                launch::mul_mat(self.device, y, &weight.matrix, x.of(weight).all(), n_tokens, None)?;
+                self.multiply(weight, y, x.of(weight), mode, None)?;
             }
         } else {
             let mut groups = alike(all, x);
@@ -145,8 +146,8 @@ impl Pass<'_, '_, '_> {
         residual: &Tensor,
     ) -> Result<Tensor, EngineError> {
         let mut sum = self.tensor(&residual.shape)?;
-        let (input, n_tokens) = (x.of(weight).all(), residual.shape[0]);
-        launch::mul_mat(self.device, sum.all_mut(), &weight.matrix, input, n_tokens, Some(residual.all()))?;
+        let (mode, on) = (self.numerics.activations, Some(residual.all()));
+        self.multiply(weight, sum.all_mut(), x.of(weight), mode, on)?;
         Ok(sum)
     }
 }

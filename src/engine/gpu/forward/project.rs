@@ -6,6 +6,7 @@ use ndarray::{Array2, ArrayView2};
 
 use super::{Pass, Tensor, Tokens, launch};
 use crate::engine::gpu::weights::{Fold, Weight};
+use crate::engine::gpu::{GpuError, Part, PartMut};
 use crate::engine::{ActivationMode, EngineError};
 use crate::ops::Taken;
 
@@ -62,8 +63,8 @@ impl Pass<'_, '_, '_> {
                 }
             };
             products.push(match self.numerics.activations {
-                ActivationMode::Whole => self.product(weight, input)?,
-                ActivationMode::Mmvq if like.is_none() => self.product_in_integers(weight, input)?,
+                mode @ ActivationMode::Whole => self.product(weight, input, mode)?,
+                mode @ ActivationMode::Mmvq if like.is_none() => self.product(weight, input, mode)?,
                 mode => self.rounded_product(weight, input, mode, like)?,
             });
         }
@@ -88,24 +89,31 @@ impl Pass<'_, '_, '_> {
         Ok(folded)
     }
 
-    fn product(&self, weight: &Weight, x: &Tensor) -> Result<Tensor, EngineError> {
+    fn product(&self, weight: &Weight, x: &Tensor, mode: ActivationMode) -> Result<Tensor, EngineError> {
         let n_tokens = x.len() / weight.matrix.n_in();
         let mut y = self.tensor(&[n_tokens, weight.matrix.n_out()])?;
-        launch::mul_mat(self.device, y.all_mut(), &weight.matrix, x.all(), n_tokens, None)?;
+        self.multiply(weight, y.all_mut(), x, mode, None)?;
         Ok(y)
     }
 
-    /// The same with the activation in Q8_1, for weights that there are integer products of.
-    fn product_in_integers(&self, weight: &Weight, x: &Tensor) -> Result<Tensor, EngineError> {
-        if !launch::takes_q8_1(&weight.matrix) {
-            return self.product(weight, x);
+    /// `y = W x`, or what that is added to; in integers if activations are rounded as ggml-cuda does it and there are such products with
+    /// the weight's type.
+    pub(super) fn multiply(
+        &self,
+        weight: &Weight,
+        y: PartMut<'_, f32>,
+        x: &Tensor,
+        mode: ActivationMode,
+        residual: Option<Part<'_, f32>>,
+    ) -> Result<(), GpuError> {
+        let matrix = &weight.matrix;
+        let n_tokens = x.len() / matrix.n_in();
+        if mode != ActivationMode::Mmvq || !launch::takes_q8_1(matrix) {
+            return launch::mul_mat(self.device, y, matrix, x.all(), n_tokens, residual);
         }
-        let n_tokens = x.len() / weight.matrix.n_in();
         let mut rounded = launch::Q8_1::alloc(self.device, x.len())?;
         launch::quantize_q8_1(self.device, &mut rounded, x.all())?;
-        let mut y = self.tensor(&[n_tokens, weight.matrix.n_out()])?;
-        launch::mul_mat_q8_1(self.device, y.all_mut(), &weight.matrix, &rounded, n_tokens, None)?;
-        Ok(y)
+        launch::mul_mat_q8_1(self.device, y, matrix, &rounded, n_tokens, residual)
     }
 
     /// The same with the activation rounded on the host, as the cpu engine does it: what ggml-cpu rounds is a matter of comparison, not
@@ -124,7 +132,7 @@ impl Pass<'_, '_, '_> {
         let taken = Taken::new(view, rows.ty(), mode.of(like));
         let mut input = self.tensor(&x.shape)?;
         self.device.write(&mut input.all_mut(), taken.x.as_slice().expect("packed"))?;
-        let mut y = self.product(weight, &input)?;
+        let mut y = self.product(weight, &input, ActivationMode::Whole)?;
         let before = self.device.read(y.all())?;
         let shape = (y.shape[0], y.shape[1]);
         let mut corrected = Array2::from_shape_vec(shape, before).expect("packed");
