@@ -8,8 +8,8 @@ use std::sync::{Arc, LazyLock};
 use common::{Keep, ubatch};
 use lockstep::engine::gpu::{Device, DeviceOptions, Driver, Flavour, GpuEngine, GpuModel};
 use lockstep::engine::{
-    ActivationMode, Conventions, Engine, EngineError, Memory, NullTap, Numerics, QkL2Norm, StateChange, Tap,
-    TapError, Ubatch,
+    ActivationMode, Conventions, Dialect, Engine, EngineError, Memory, NullTap, Numerics, QkL2Norm,
+    StateChange, Tap, TapError, Ubatch,
 };
 use lockstep::model::Model;
 use lockstep::ops::RopePairing;
@@ -238,6 +238,17 @@ mod recorded {
         assert_eq!(of(engine()), of(engine().without_graph()));
     }
 
+    /// Plain attention makes its memory on the way, which no recording allows.
+    #[test]
+    fn steps_that_need_plain_kernels_are_not_recorded() {
+        let in_last_layer = Numerics { dialect: Dialect::MARCH_2026, ..Numerics::default() };
+        let of = |engine: GpuEngine<'static>| {
+            let mut engine = engine.with_numerics(in_last_layer).unwrap();
+            run(&mut engine, &[3, 1, 1, 1], &mut NullTap)
+        };
+        assert_eq!(of(engine()), of(engine().without_graph()));
+    }
+
     #[test]
     fn they_go_on_after_a_reset_and_a_snapshot() {
         let mut engine = engine();
@@ -315,6 +326,14 @@ mod what_is_refused {
         assert_eq!(error.to_string(), expected);
         let absent = Conventions { qk_l2_norm: QkL2Norm::Absent, ..Conventions::default() };
         assert!(UPLOADED.with(|model| GpuEngine::new(model, absent, N_CTX).is_err()));
+    }
+
+    #[test]
+    fn keys_and_values_of_two_types() {
+        let two_types = Numerics { type_k: GgmlType::F16, ..Numerics::default() };
+        let error = engine().with_numerics(two_types).err().unwrap();
+        let expected = "the simt engine cannot run this: keys of f16 and values of f32: it keeps both in one type; run the cpu engine";
+        assert_eq!(error.to_string(), expected);
     }
 }
 

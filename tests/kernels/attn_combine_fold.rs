@@ -132,6 +132,19 @@ fn a_recorded_launch_runs_at_any_position() {
 }
 
 #[test]
+#[should_panic(expected = "attn_combine_fold: blocks of 8192")]
+fn blocks_that_take_more_threads_than_there_are_registers_for_are_refused() {
+    in_every_order(|device| {
+        let inputs = Inputs::new(device, (32, 4), 256, 1);
+        let (n_kv, fold) = (device.zeros(1).unwrap(), FoldParams::of_block(8192));
+        assert!(!launch::combine_fits(&fold) && launch::combine_fits(&FoldParams::of_block(4096)));
+        let mut folded = device.alloc(8192).unwrap();
+        let to = Folded { plain: None, folded: folded.all_mut() };
+        inputs.combined(device, to, (&n_kv, 1), 0, &fold).unwrap();
+    });
+}
+
+#[test]
 #[should_panic(expected = "scratch for 3 splits")]
 fn too_little_scratch_is_refused() {
     in_every_order(|device| {

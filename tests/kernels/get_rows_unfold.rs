@@ -29,7 +29,7 @@ fn rows_and_the_inverse_of_their_fold_in_one_launch() {
 }
 
 #[test]
-#[should_panic(expected = "get_rows_unfold: rows of Q8_0")]
+#[should_panic(expected = "get_rows_unfold: rows of q8_0")]
 fn types_that_no_folded_table_has_are_refused() {
     in_every_order(|device| {
         let table = Weights::random(GgmlType::Q8_0, 128, 1, 1).upload(device, 1.0);

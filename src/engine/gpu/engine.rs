@@ -108,8 +108,9 @@ impl<'m> GpuEngine<'m> {
     /// If keys or values are to be of a type that it does not keep, or of two types.
     pub fn with_numerics(mut self, numerics: Numerics) -> Result<Self, EngineError> {
         numerics.check(self.hparams())?;
-        if numerics.type_k != numerics.type_v {
-            let what = format!("keys in {} beside values in {}", numerics.type_k, numerics.type_v);
+        let (k, v) = (numerics.type_k, numerics.type_v);
+        if k != v {
+            let what = format!("keys of {k} and values of {v}: it keeps both in one type");
             return Err(EngineError::NotSupported { engine: self.model.device.driver().to_string(), what });
         }
         self.numerics = numerics;
