@@ -4,11 +4,12 @@
 //   sigmoid_mul:  y_i = x_i sigmoid(gate_i), the gate inside rows of (query, gate) pairs of heads
 //   gated_norm:   y_rhi = (rms_norm(o_rh)_i w_i) silu(z_rhi)
 //
-//   swiglu       y, gate, up  [n], f32; one thread for each four elements; wide: 16 bytes at a time, all buffers lie on 16 bytes
-//   sigmoid_mul  y, x  [rows, n_head, head_dim], n values in all;  q_full  [rows, n_head, 2, head_dim], the gates second;
-//                one thread for each four elements; wide: head_dim is a multiple of 4 as well
-//   gated_norm   y, o, z  [rows, n], a row for each head;  w  [n];  grid as norm.cu, for rows of up to 256 values: one warp for each;
-//                wide: n is a multiple of 4 as well
+//   swiglu       y, gate, up  [n], f32
+//   sigmoid_mul  y, x  [rows, n_head, head_dim], n values in all;  q_full  [rows, n_head, 2, head_dim], the gates second
+//   gated_norm   y, o, z  [rows, n], a row for each head, n <= 256;  w  [n]
+//   grid         swiglu, sigmoid_mul: one thread for each four elements, any block size;  gated_norm: one warp for each row, any number of
+//                whole warps in a block
+//   wide         16 bytes at a time: all buffers lie on 16 bytes; head_dim of sigmoid_mul and n of gated_norm are multiples of 4
 //   oracle       src/ops/glu.rs, unary.rs, norm.rs; the bits of the plain kernels one after the other
 #include "row.cuh"
 

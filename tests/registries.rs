@@ -312,7 +312,7 @@ fn helpers_are_told_apart() {
         ("question", &["asking"]),
         ("compare/diagnose", &["axis", "nearest", "noise_tests", "pair", "regular", "tests", "wrong_parts"]),
         ("report", &["words"]),
-        ("cli", &["cache", "conventions", "header", "output", "probe", "progress", "subject"]),
+        ("cli", &["cache", "conventions", "engine", "header", "output", "probe", "progress", "subject"]),
     ] {
         let registry = registries().into_iter().find(|registry| registry.folder == folder).unwrap();
         let files = files(&Path::new("src").join(folder));
@@ -352,6 +352,219 @@ fn every_question_says_what_it_must_in_few_lines() {
             );
         }
     }
+}
+
+/// Kernel files, headers, launchers and tests of kernels, each by stem, and the table of `launch/mod.rs`.
+#[derive(Clone)]
+struct Kernels {
+    table: Vec<String>,
+    kernels: BTreeMap<String, String>,
+    headers: BTreeMap<String, String>,
+    launchers: BTreeMap<String, String>,
+    tests: BTreeMap<String, String>,
+}
+
+/// Files of a folder with one extension, by stem.
+fn with_extension(folder: &str, extension: &str) -> BTreeMap<String, String> {
+    let paths = fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(folder))
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
+    let files = paths.filter(|path| path.extension().is_some_and(|found| found == extension));
+    files.map(|path| (path.file_stem().unwrap().to_str().unwrap().to_owned(), read(&path))).collect()
+}
+
+impl Kernels {
+    fn read() -> Kernels {
+        Kernels {
+            table: lockstep::engine::gpu::launch::KERNELS.iter().map(|&stem| stem.to_owned()).collect(),
+            kernels: with_extension("kernels", "cu"),
+            headers: with_extension("kernels", "cuh"),
+            launchers: with_extension("src/engine/gpu/launch", "rs"),
+            tests: with_extension("tests/kernels", "rs"),
+        }
+    }
+
+    fn problems(&self) -> Vec<String> {
+        let mut found = self.files_that_do_not_match();
+        for (stem, text) in &self.kernels {
+            for name in kernel_names(text) {
+                let quoted = format!("\"{name}\"");
+                if !self.launchers.get(stem).is_none_or(|launcher| launcher.contains(&quoted)) {
+                    found.push(format!("launch/{stem}.rs does not launch {name}"));
+                }
+                let others =
+                    self.launchers.iter().filter(|(other, text)| *other != stem && text.contains(&quoted));
+                found.extend(
+                    others.map(|(other, _)| format!("launch/{other}.rs launches {name} of {stem}.cu")),
+                );
+            }
+            for line in ["grid", "oracle"].into_iter().filter(|line| !contract_has(text, line)) {
+                found.push(format!("kernels/{stem}.cu: its contract has no line `{line}`"));
+            }
+        }
+        let mut reached: BTreeSet<String> = self.kernels.values().flat_map(|text| included(text)).collect();
+        while let Some(next) = reached
+            .iter()
+            .flat_map(|stem| self.headers.get(stem).map_or_else(Vec::new, |text| included(text)))
+            .find(|stem| !reached.contains(stem))
+        {
+            reached.insert(next);
+        }
+        let unused = self.headers.keys().filter(|stem| !reached.contains(*stem));
+        found.extend(unused.map(|stem| format!("kernels/{stem}.cuh is included by no kernel")));
+        found
+    }
+
+    fn files_that_do_not_match(&self) -> Vec<String> {
+        let mut found = Vec::new();
+        if !self.table.is_sorted_by(|a, b| a < b) {
+            found.push("KERNELS is not sorted, or names a file twice".to_owned());
+        }
+        let folders = [
+            ("kernels", "cu", &self.kernels),
+            ("launch", "rs", &self.launchers),
+            ("tests/kernels", "rs", &self.tests),
+        ];
+        for (folder, extension, files) in folders {
+            let absent = self.table.iter().filter(|stem| !files.contains_key(*stem));
+            found.extend(absent.map(|stem| format!("{folder}/{stem}.{extension} is missing")));
+        }
+        let others = |files: &BTreeMap<String, String>, root: &str| -> Vec<String> {
+            files.keys().filter(|stem| *stem != root && !self.table.contains(stem)).cloned().collect()
+        };
+        found.extend(
+            others(&self.kernels, "").iter().map(|stem| format!("kernels/{stem}.cu is not in KERNELS")),
+        );
+        found.extend(
+            others(&self.launchers, "mod").iter().map(|stem| format!("launch/{stem}.rs is not in KERNELS")),
+        );
+        // What tests share
+        for stem in others(&self.tests, "main") {
+            let import = format!("use crate::{stem}::");
+            if !self.tests.iter().any(|(user, text)| *user != stem && text.contains(&import)) {
+                found.push(format!("tests/kernels/{stem}.rs is neither in KERNELS nor used by a test"));
+            }
+        }
+        for (folder, files, root) in
+            [("launch", &self.launchers, "mod"), ("tests/kernels", &self.tests, "main")]
+        {
+            let is_compiled = |stem: &str| files[root].lines().any(|line| line == format!("mod {stem};"));
+            let stems = files.keys().filter(|stem| *stem != root && !is_compiled(stem));
+            found.extend(stems.map(|stem| format!("{folder}/{stem}.rs is not a module of the folder")));
+        }
+        found
+    }
+}
+
+/// Names of the `extern "C"` kernels of a file.
+fn kernel_names(text: &str) -> Vec<String> {
+    let code: Vec<&str> = text.lines().map(|line| line.split("//").next().unwrap_or_default()).collect();
+    let heads = code.join(" ");
+    let heads = heads.split("extern \"C\" __global__ void").skip(1);
+    let name = |head: &str| {
+        let head = head.trim_start();
+        let behind = head
+            .strip_prefix("__launch_bounds__(")
+            .map_or(head, |rest| rest.split_once(')').expect("its end").1);
+        behind.split('(').next().unwrap_or_default().trim().to_owned()
+    };
+    heads.map(name).collect()
+}
+
+/// Whether the comment at the head of a kernel file has a line for it, alone or in a list: `grid  ..`, `signs, grid  as fold.cu`.
+fn contract_has(text: &str, name: &str) -> bool {
+    let head = text.lines().map_while(|line| line.strip_prefix("//"));
+    head.into_iter().any(|line| {
+        let items: Vec<&str> = line.trim().split(", ").collect();
+        // The list ends where one of its names has something behind it.
+        let n = items.iter().position(|item| item.contains(' ')).map_or(items.len(), |last| last + 1);
+        items[..n].iter().any(|item| item.split(' ').next() == Some(name))
+    })
+}
+
+/// Stems of the headers that a file includes.
+fn included(text: &str) -> Vec<String> {
+    let names = text.lines().filter_map(|line| line.strip_prefix("#include \"")?.split_once(".cuh\""));
+    names.map(|(stem, _)| stem.to_owned()).collect()
+}
+
+#[test]
+fn kernels_launchers_and_tests_agree() {
+    let kernels = Kernels::read();
+    assert!(kernels.table.len() > 20 && kernels.headers.len() > 5, "{:?}", kernels.table);
+    let found = kernels.problems();
+    assert!(found.is_empty(), "\n{}", found.join("\n"));
+}
+
+/// The problems of the kernels with one change.
+fn planted_in_kernels(change: impl FnOnce(&mut Kernels)) -> Vec<String> {
+    let mut kernels = Kernels::read();
+    change(&mut kernels);
+    kernels.problems()
+}
+
+#[test]
+fn a_kernel_file_without_its_launcher_test_or_line_is_found() {
+    let of = |folder: fn(&mut Kernels) -> &mut BTreeMap<String, String>| {
+        planted_in_kernels(|kernels| drop(folder(kernels).remove("unary")))
+    };
+    assert!(of(|kernels| &mut kernels.kernels).contains(&"kernels/unary.cu is missing".to_owned()));
+    assert!(of(|kernels| &mut kernels.launchers).contains(&"launch/unary.rs is missing".to_owned()));
+    assert!(of(|kernels| &mut kernels.tests).contains(&"tests/kernels/unary.rs is missing".to_owned()));
+    let found = planted_in_kernels(|kernels| kernels.table.retain(|stem| stem != "unary"));
+    let expected = [
+        "kernels/unary.cu is not in KERNELS",
+        "launch/unary.rs is not in KERNELS",
+        "tests/kernels/unary.rs is neither in KERNELS nor used by a test",
+    ];
+    assert_eq!(found, expected);
+    let found = planted_in_kernels(|kernels| kernels.table.push("unary".to_owned()));
+    assert_eq!(found, ["KERNELS is not sorted, or names a file twice"]);
+}
+
+#[test]
+fn a_launcher_or_a_test_that_is_not_compiled_is_found() {
+    let without = |root: &mut String| *root = root.replace("mod unary;\n", "");
+    let found = planted_in_kernels(|kernels| without(kernels.launchers.get_mut("mod").unwrap()));
+    assert_eq!(found, ["launch/unary.rs is not a module of the folder"]);
+    let found = planted_in_kernels(|kernels| without(kernels.tests.get_mut("main").unwrap()));
+    assert_eq!(found, ["tests/kernels/unary.rs is not a module of the folder"]);
+}
+
+#[test]
+fn a_kernel_that_is_not_launched_by_its_launcher_is_found() {
+    let kernel = "\nextern \"C\" __global__ void __launch_bounds__(256)\nnew_f32(float* y, int n) {}\n";
+    let found = planted_in_kernels(|kernels| kernels.kernels.get_mut("unary").unwrap().push_str(kernel));
+    assert_eq!(found, ["launch/unary.rs does not launch new_f32"]);
+    let found =
+        planted_in_kernels(|kernels| kernels.launchers.get_mut("norm").unwrap().push_str("\"silu_f32\""));
+    assert_eq!(found, ["launch/norm.rs launches silu_f32 of unary.cu"]);
+}
+
+#[test]
+fn a_header_that_no_kernel_includes_is_found() {
+    let found = planted_in_kernels(|kernels| {
+        kernels.headers.insert("new".to_owned(), "#include \"newer.cuh\"".to_owned());
+        kernels.headers.insert("newer".to_owned(), "#include \"new.cuh\"".to_owned());
+    });
+    assert_eq!(
+        found,
+        ["kernels/new.cuh is included by no kernel", "kernels/newer.cuh is included by no kernel"]
+    );
+}
+
+#[test]
+fn a_kernel_without_its_contract_is_found() {
+    for line in ["grid", "oracle"] {
+        let found = planted_in_kernels(|kernels| {
+            let text = kernels.kernels.get_mut("unary").unwrap();
+            *text = text.replace(&format!("//   {line} "), "//   what ");
+        });
+        assert_eq!(found, [format!("kernels/unary.cu: its contract has no line `{line}`")]);
+    }
+    assert!(contract_has("//   signs, H, grid, shared  as fold.cu\n", "grid"));
+    assert!(!contract_has("//   signs  of a grid, grid of threads\n", "grid"));
+    assert!(!contract_has("#include \"common.cuh\"\n//   grid  one thread\n", "grid"));
 }
 
 #[test]

@@ -30,14 +30,14 @@ fn the_largest_of_every_row() {
         for (rows, n) in [(3, 1), (5, 31), (3, 33), (2, 1025), (2, 8192), (3, 8195), (1, 40_000)] {
             let x = values(rows * n, n as u64);
             let ids: Vec<i32> = x.chunks_exact(n).map(expected).collect();
-            assert_eq!(largest(device, &x, rows), ids, "[{rows}, {n}]");
+            assert_eq!(largest(device, &x, rows), ids, "argmax: [{rows}, {n}]");
             // Few different values: the first of many equal ones. Their zeros have both signs.
             let x: Vec<f32> = x.iter().map(|x| (x * 2.0).trunc() - 1.0).map(|x| x.min(0.0) * 0.0).collect();
             assert!(n < 100 || x.iter().any(|x| x.is_sign_negative()), "both zeros");
-            assert_eq!(largest(device, &x, rows), vec![0; rows], "zeros of [{rows}, {n}]");
+            assert_eq!(largest(device, &x, rows), vec![0; rows], "argmax: zeros of [{rows}, {n}]");
             let x: Vec<f32> = values(rows * n, 5).iter().map(|x| (x * 2.0).trunc()).collect();
             let ids: Vec<i32> = x.chunks_exact(n).map(expected).collect();
-            assert_eq!(largest(device, &x, rows), ids, "ties in [{rows}, {n}]");
+            assert_eq!(largest(device, &x, rows), ids, "argmax: ties in [{rows}, {n}]");
         }
     });
 }
@@ -61,7 +61,7 @@ fn infinities_are_values_and_a_nan_is_an_error() {
         for at in [0, 8191, 8192, 9000] {
             let mut x = values(9001, 1);
             x[at] = nan;
-            assert_eq!(largest(device, &x, 1), [-1], "a NaN at {at}");
+            assert_eq!(largest(device, &x, 1), [-1], "argmax: a NaN at {at}");
         }
     });
 }

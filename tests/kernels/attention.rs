@@ -91,7 +91,7 @@ fn scores_probabilities_and_what_is_read() {
                 launch::kq(device, kq.all_mut(), q.all(), k.cells(), &shape).unwrap();
                 assert_rounded(&format!("kq {what}"), &device.read(kq.all()).unwrap(), &exact_kq);
                 launch::soft_max(device, kq.all_mut(), mask.all(), case.scale, &shape).unwrap();
-                assert_rounded(&format!("kq_soft_max {what}"), &device.read(kq.all()).unwrap(), &exact_p);
+                assert_rounded(&format!("soft_max {what}"), &device.read(kq.all()).unwrap(), &exact_p);
                 let mut kqv = device.alloc(shape.n_values()).unwrap();
                 launch::kqv(device, kqv.all_mut(), kq.all(), v.cells(), mask.all(), &shape).unwrap();
                 assert_rounded(&format!("kqv {what}"), &device.read(kqv.all()).unwrap(), &exact_kqv);
@@ -121,7 +121,11 @@ fn values_are_rounded_to_what_a_cell_holds() {
                 let mut rounded = device.upload(&x).unwrap();
                 launch::round_like(device, rounded.all_mut(), like.cells()).unwrap();
                 let expected: Vec<f32> = x.iter().map(|&x| cell.rounded(x)).collect();
-                assert_same_bits(&format!("{cell:?} {n}"), &device.read(rounded.all()).unwrap(), &expected);
+                assert_same_bits(
+                    &format!("round to {cell:?} {n}"),
+                    &device.read(rounded.all()).unwrap(),
+                    &expected,
+                );
             }
         }
     });

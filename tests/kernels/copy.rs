@@ -15,7 +15,7 @@ fn rows_of_a_view() {
             let mut to = device.alloc(rows * n).unwrap();
             launch::copy_rows(device, to.all_mut(), from.part(at..x.len()), n, stride).unwrap();
             let expected: Vec<f32> = (0..rows).flat_map(|row| x[at + row * stride..][..n].to_vec()).collect();
-            let what = format!("{rows} rows of {n}, {stride} apart, from {at}");
+            let what = format!("copy_rows: {rows} rows of {n}, {stride} apart, from {at}");
             assert_same_bits(&what, &device.read(to.all()).unwrap(), &expected);
         }
     });
@@ -31,7 +31,7 @@ fn rows_by_their_numbers() {
             let mut to = device.alloc(4 * n).unwrap();
             launch::gather_rows(device, to.all_mut(), from.all(), at.all(), n).unwrap();
             let expected: Vec<f32> = ids.iter().flat_map(|&id| x[id as usize * n..][..n].to_vec()).collect();
-            assert_same_bits(&format!("rows of {n}"), &device.read(to.all()).unwrap(), &expected);
+            assert_same_bits(&format!("gather_rows of {n}"), &device.read(to.all()).unwrap(), &expected);
         }
     });
 }
@@ -45,7 +45,7 @@ fn a_row_that_is_not_there_is_no_number() {
             launch::gather_rows(device, to.all_mut(), from.all(), at.all(), n).unwrap();
             let y = device.read(to.all()).unwrap();
             let are_nan: Vec<bool> = y.iter().map(|y: &f32| y.is_nan()).collect();
-            assert_eq!(are_nan, [vec![true; n], vec![false; n], vec![true; n]].concat());
+            assert_eq!(are_nan, [vec![true; n], vec![false; n], vec![true; n]].concat(), "gather_rows");
         }
     });
 }

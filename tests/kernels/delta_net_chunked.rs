@@ -45,10 +45,10 @@ fn check(cases: &[Case]) {
     let cases: Vec<_> = cases.iter().map(|case| (case, exact(case))).collect();
     in_every_order(|device| {
         for (case, (exact_o, exact_states)) in &cases {
-            let what = format!("{:?}", case.shape);
+            let what = format!("delta_net_chunked: {:?}", case.shape);
             let (o, states) = case.run(device, launch::delta_net_chunked);
-            assert_rounded(&what, &o, exact_o);
-            assert_rounded(&what, &states, exact_states);
+            assert_rounded(&format!("{what}, o"), &o, exact_o);
+            assert_rounded(&format!("{what}, states"), &states, exact_states);
         }
     });
 }
@@ -81,8 +81,8 @@ fn chunks_may_come_in_several_launches() {
             parts.extend(o);
             left = states;
         }
-        assert_same_bits("o", &parts, &o);
-        assert_same_bits("states", &left, &states);
+        assert_same_bits("delta_net_chunked: o", &parts, &o);
+        assert_same_bits("delta_net_chunked: states", &left, &states);
     });
 }
 

@@ -103,7 +103,7 @@ impl Case {
         let what = format!("{:?} {} {:?}", self.shape, self.d_conv, self.norm);
         let [fused, apart] = [true, false].map(|is_fused| self.run(device, is_fused));
         for (name, (fused, apart)) in ["o", "states", "columns"].iter().zip(fused.iter().zip(&apart)) {
-            assert_same_bits(&format!("{name} of {what}"), fused, apart);
+            assert_same_bits(&format!("delta_net_step: {name} of {what}"), fused, apart);
         }
     }
 }
@@ -200,11 +200,11 @@ fn recorded_steps_have_the_bits_of_many_tokens_at_once() {
             recording.replay().unwrap();
             read.extend(device.read(o.all()).unwrap());
         }
-        assert_same_bits("o", &read, &expected);
-        assert_same_bits("states", &device.read(states.all()).unwrap(), &expected_states);
+        assert_same_bits("delta_net_step: o", &read, &expected);
+        assert_same_bits("delta_net_step: states", &device.read(states.all()).unwrap(), &expected_states);
         // After an even number of tokens the columns are back where they were; those of many tokens went straight to the other slot.
         let of = |conv: &[f32], slot: i32| conv[slot as usize * n_conv..][..n_conv].to_vec();
         let left = of(&device.read(conv.all()).unwrap(), FROM[0]);
-        assert_same_bits("columns", &left, &of(&expected_conv, TO[0]));
+        assert_same_bits("delta_net_step: columns", &left, &of(&expected_conv, TO[0]));
     });
 }

@@ -27,8 +27,8 @@ impl Case {
         Case { shape, cell, q: values(shape.n_values(), 1), k: cache(2), v: cache(3), seen }
     }
 
-    pub(crate) fn what(&self) -> String {
-        format!("{:?} {:?}", self.cell, self.shape)
+    pub(crate) fn what(&self, kernel: &str) -> String {
+        format!("{kernel}: {:?} {:?}", self.cell, self.shape)
     }
 
     pub(crate) fn exact(&self) -> Vec<Tracked> {

@@ -36,7 +36,7 @@ fn heads_and_types_of_every_kind() {
         for (heads, head_dim) in [((2, 1), 32), ((8, 1), 64), ((5, 1), 128), ((6, 1), 256)] {
             for cell in CellType::ALL {
                 let case = Case::new(shape(1, heads, head_dim), cell, 80, vec![(3..73).collect()]);
-                assert_rounded(&case.what(), &run(device, &case, false, 2), &case.exact());
+                assert_rounded(&case.what("flash_attn_decode"), &run(device, &case, false, 2), &case.exact());
             }
         }
     });
@@ -49,7 +49,11 @@ fn cells_of_every_number() {
             for n_splits in [1, 3, 8] {
                 let seen = vec![(5..5 + n_kv).collect()];
                 let case = Case::new(shape(1, (2, 1), 32), CellType::F32, 211, seen);
-                assert_rounded(&format!("{n_kv} cells"), &run(device, &case, false, n_splits), &case.exact());
+                assert_rounded(
+                    &format!("flash_attn_decode: {n_kv} cells"),
+                    &run(device, &case, false, n_splits),
+                    &case.exact(),
+                );
             }
         }
     });
@@ -60,10 +64,10 @@ fn tokens_have_cells_of_their_own() {
     in_every_order(|device| {
         let seen = vec![scattered(70, 211, 3), scattered(1, 211, 5), scattered(33, 211, 0)];
         let case = Case::new(shape(3, (4, 2), 32), CellType::F16, 211, seen);
-        assert_rounded(&case.what(), &run(device, &case, true, 2), &case.exact());
+        assert_rounded(&case.what("flash_attn_decode"), &run(device, &case, true, 2), &case.exact());
         let seen = vec![(0..70).collect(), (100..101).collect(), (150..183).collect()];
         let case = Case::new(shape(3, (4, 2), 32), CellType::Bf16, 211, seen);
-        assert_rounded(&case.what(), &run(device, &case, false, 2), &case.exact());
+        assert_rounded(&case.what("flash_attn_decode"), &run(device, &case, false, 2), &case.exact());
     });
 }
 
@@ -91,7 +95,11 @@ fn a_recorded_launch_runs_at_any_position() {
         for n in [200, 2, 65] {
             device.write(&mut n_kv.all_mut(), &[n as i32]).unwrap();
             recording.replay().unwrap();
-            assert_rounded(&format!("{n} cells"), &device.read(y.all()).unwrap(), &of(n).exact());
+            assert_rounded(
+                &format!("flash_attn_decode: {n} cells"),
+                &device.read(y.all()).unwrap(),
+                &of(n).exact(),
+            );
         }
     });
 }
@@ -110,7 +118,7 @@ fn nothing_visible_is_not_a_number() {
     in_every_order(|device| {
         let case = Case::new(shape(2, (2, 1), 32), CellType::F32, 211, vec![scattered(70, 211, 3), vec![]]);
         let y = run(device, &case, true, 2);
-        assert_rounded("the other token", &y[..64], &case.exact()[..64]);
+        assert_rounded("flash_attn_decode: the other token", &y[..64], &case.exact()[..64]);
         assert!(y[64..].iter().all(|y| y.is_nan()));
     });
 }

@@ -39,7 +39,7 @@ fn check(
     let cache = FlashCache { k: k.cells(), v: v.cells(), first: first.all(), cells };
     let mut y = device.alloc(shape.n_values()).unwrap();
     launch::flash_attn_prefill(device, y.all_mut(), q.all(), &cache, n_past.all(), &shape).unwrap();
-    assert_rounded(&case.what(), &device.read(y.all()).unwrap(), &case.exact());
+    assert_rounded(&case.what("flash_attn_prefill"), &device.read(y.all()).unwrap(), &case.exact());
 }
 
 /// Sequences whose cells follow each other.

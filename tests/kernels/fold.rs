@@ -136,7 +136,7 @@ fn parts_that_do_not_lie_on_16_bytes() {
             .unwrap();
         launch::fold(device, to.all_mut(), from.part(1..513), 1, 512, &fold).unwrap();
         assert_same_bits(
-            "unaligned",
+            "fold of what is not aligned",
             &device.read(to.all()).unwrap(),
             &transformed(&x[1..], 512, &transform),
         );

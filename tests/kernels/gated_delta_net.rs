@@ -138,11 +138,11 @@ pub(crate) fn shape(n_seqs: usize, n_tokens: usize, (n_k, n_v): (usize, usize), 
 }
 
 fn check(device: &Device, case: &Case) {
-    let what = format!("{:?}", case.shape);
+    let what = format!("gated_delta_net: {:?}", case.shape);
     let (o, states) = case.run(device, launch::gated_delta_net);
     let (exact_o, exact_states) = case.exact(|x| given(&[x])[0]);
-    assert_rounded(&what, &o, &exact_o);
-    assert_rounded(&what, &states, &exact_states);
+    assert_rounded(&format!("{what}, o"), &o, &exact_o);
+    assert_rounded(&format!("{what}, states"), &states, &exact_states);
 }
 
 #[test]
@@ -187,8 +187,8 @@ fn tokens_may_come_in_several_launches() {
             parts.extend(o);
             left = states;
         }
-        assert_same_bits("o", &parts, &o);
-        assert_same_bits("states", &left, &states);
+        assert_same_bits("gated_delta_net: o", &parts, &o);
+        assert_same_bits("gated_delta_net: states", &left, &states);
     });
 }
 

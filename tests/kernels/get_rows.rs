@@ -19,7 +19,11 @@ fn rows_of_every_type_have_the_bits_of_the_decoder() {
                 let mut y = device.alloc(ids.len() * n_in).unwrap();
                 launch::get_rows(device, y.all_mut(), &w, tokens.all(), ids.len()).unwrap();
                 let expected = get_rows::<f32>(&weights.rows(), &ids).into_raw_vec_and_offset().0;
-                assert_same_bits(&format!("{ty}, {n_in} wide"), &device.read(y.all()).unwrap(), &expected);
+                assert_same_bits(
+                    &format!("get_rows: {ty}, {n_in} wide"),
+                    &device.read(y.all()).unwrap(),
+                    &expected,
+                );
             }
         }
     });
@@ -36,7 +40,7 @@ fn a_negative_scale_keeps_the_sign_of_zero() {
             let token = device.upload(&[0]).unwrap();
             launch::get_rows(device, y.all_mut(), &weights.upload(device, 1.0), token.all(), 1).unwrap();
             let expected = get_rows::<f32>(&weights.rows(), &[0]).into_raw_vec_and_offset().0;
-            assert_same_bits(ty.name(), &device.read(y.all()).unwrap(), &expected);
+            assert_same_bits(&format!("get_rows: {ty}"), &device.read(y.all()).unwrap(), &expected);
         }
     });
 }

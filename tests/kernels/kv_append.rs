@@ -32,7 +32,7 @@ fn rows_go_to_their_cells() {
                         let to = &mut expected[at as usize * n..][..n];
                         to.iter_mut().zip(row).for_each(|(to, &x)| *to = cell.rounded(x));
                     }
-                    assert_same_bits(&format!("{cell:?} {n}"), &cache.read(device), &expected);
+                    assert_same_bits(&format!("kv_append: {cell:?} {n}"), &cache.read(device), &expected);
                 }
             }
         }

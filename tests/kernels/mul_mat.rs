@@ -25,7 +25,7 @@ fn every_type_and_width() {
                 let weights = Weights::random(ty, n_in, n_out, 1);
                 let x = values(9 * n_in, 3);
                 let exact = weights.product(&x, 1.0, None);
-                let what = format!("{ty}, {n_out} rows of {n_in}");
+                let what = format!("mul_mat: {ty}, {n_out} rows of {n_in}");
                 assert_rounded(&what, &product(device, &weights, &x, 1.0, None), &exact);
             }
         }
@@ -41,7 +41,8 @@ fn heights_tokens_a_scale_and_a_residual() {
             let weights = Weights::random(ty, 384, n_out, 1);
             let (x, residual) = (values(n_tokens * 384, 3), values(n_tokens * n_out, 4));
             let exact = weights.product(&x, 0.37, Some(&residual));
-            assert_rounded(ty.name(), &product(device, &weights, &x, 0.37, Some(&residual)), &exact);
+            let what = format!("mul_mat: {ty}, {n_out} rows, {n_tokens} tokens");
+            assert_rounded(&what, &product(device, &weights, &x, 0.37, Some(&residual)), &exact);
         }
     });
 }
@@ -53,6 +54,6 @@ fn tokens_beside_it_do_not_change_a_bit() {
         let x = values(65 * 384, 3);
         let all = product(device, &weights, &x, 1.0, None);
         let some = product(device, &weights, &x[..9 * 384], 1.0, None);
-        assert_same_bits("9 of 65 tokens", &some, &all[..some.len()]);
+        assert_same_bits("mul_mat: 9 of 65 tokens", &some, &all[..some.len()]);
     });
 }

@@ -33,7 +33,7 @@ fn every_type_and_width() {
                 let weights = Weights::random(ty, n_in, n_out, 1);
                 let (x, values, sums) = rounded(device, &values(9 * n_in, 3));
                 let exact = exact(&weights, &values, &sums, 1.0, None);
-                let what = format!("{ty}, {n_out} rows of {n_in}");
+                let what = format!("mul_mat_q8_1: {ty}, {n_out} rows of {n_in}");
                 assert_rounded(&what, &product(device, &weights, &x, 9, 1.0, None), &exact);
             }
         }
@@ -53,7 +53,11 @@ fn integers_are_exact() {
             x.chunks_mut(32).for_each(|block| block[7] = -127.0);
             let exact: Vec<f32> = weights.product(&x, 1.0, None).iter().map(|y| y.value() as f32).collect();
             let of_x = rounded(device, &x).0;
-            assert_same_bits(ty.name(), &product(device, &weights, &of_x, 9, 1.0, None), &exact);
+            assert_same_bits(
+                &format!("mul_mat_q8_1: {ty}"),
+                &product(device, &weights, &of_x, 9, 1.0, None),
+                &exact,
+            );
         }
     });
 }
@@ -61,15 +65,15 @@ fn integers_are_exact() {
 #[test]
 fn heights_tokens_a_scale_and_a_residual() {
     in_every_order(|device| {
-        for (ty, n_out, n_tokens) in
-            [(GgmlType::PQ2_0, 129, 33), (GgmlType::Q4_0, 31, 65), (GgmlType::Q4_K, 65, 64)]
+        for (ty, n_in, n_out, n_tokens) in
+            [(GgmlType::PQ2_0, 384, 129, 33), (GgmlType::Q4_0, 512, 31, 65), (GgmlType::Q4_K, 512, 65, 63)]
         {
-            let weights = Weights::random(ty, 512, n_out, 1);
-            let (x, of_x, sums) = rounded(device, &values(n_tokens * 512, 3));
+            let weights = Weights::random(ty, n_in, n_out, 1);
+            let (x, of_x, sums) = rounded(device, &values(n_tokens * n_in, 3));
             let residual = values(n_tokens * n_out, 4);
             let exact = exact(&weights, &of_x, &sums, 0.37, Some(&residual));
             assert_rounded(
-                ty.name(),
+                &format!("mul_mat_q8_1: {ty}"),
                 &product(device, &weights, &x, n_tokens, 0.37, Some(&residual)),
                 &exact,
             );

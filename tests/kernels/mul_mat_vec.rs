@@ -25,7 +25,7 @@ fn every_type_width_and_height() {
                 let weights = Weights::random(ty, n_in, n_out, 1);
                 for n_tokens in [1, 2] {
                     let x = values(n_tokens * n_in, 3);
-                    let what = format!("{ty}, {n_out} rows of {n_in}, {n_tokens} tokens");
+                    let what = format!("mul_mat_vec: {ty}, {n_out} rows of {n_in}, {n_tokens} tokens");
                     let exact = weights.product(&x, 1.0, None);
                     assert_rounded(&what, &product(device, &weights, &x, 1.0, None), &exact);
                 }
@@ -42,7 +42,8 @@ fn rows_longer_than_a_stage_of_x() {
             let weights = Weights::random(ty, n_in, 3, 4);
             let x = values(n_in, 5);
             let exact = weights.product(&x, 1.0, None);
-            assert_rounded(ty.name(), &product(device, &weights, &x, 1.0, None), &exact);
+            let what = format!("mul_mat_vec: {ty}, rows of {n_in}");
+            assert_rounded(&what, &product(device, &weights, &x, 1.0, None), &exact);
         }
     });
 }
@@ -50,11 +51,20 @@ fn rows_longer_than_a_stage_of_x() {
 #[test]
 fn a_scale_and_a_residual() {
     in_every_order(|device| {
-        for ty in [GgmlType::PQ2_0, GgmlType::Q4_K, GgmlType::BF16] {
-            let weights = Weights::random(ty, 256, 33, 1);
-            let (x, residual) = (values(3 * 256, 3), values(3 * 33, 4));
+        // Of three tokens a stage holds 1024 elements; rows of 33 do not begin on 16 bytes.
+        for (ty, n_in, n_out) in [
+            (GgmlType::PQ2_0, 256, 33),
+            (GgmlType::PQ2_0, 1280, 3),
+            (GgmlType::Q4_K, 256, 33),
+            (GgmlType::Q4_K, 1280, 3),
+            (GgmlType::BF16, 256, 33),
+            (GgmlType::BF16, 33, 3),
+        ] {
+            let weights = Weights::random(ty, n_in, n_out, 1);
+            let (x, residual) = (values(3 * n_in, 3), values(3 * n_out, 4));
             let exact = weights.product(&x, 0.37, Some(&residual));
-            assert_rounded(ty.name(), &product(device, &weights, &x, 0.37, Some(&residual)), &exact);
+            let what = format!("mul_mat_vec: {ty}, rows of {n_in}");
+            assert_rounded(&what, &product(device, &weights, &x, 0.37, Some(&residual)), &exact);
         }
     });
 }
@@ -71,7 +81,7 @@ fn tokens_beside_it_do_not_change_a_bit() {
             for n_tokens in [2, 3, 5, 7, 8] {
                 let together = product(device, &weights, &x[..n_tokens * n_in], 1.0, None);
                 assert_same_bits(
-                    &format!("{ty}, {n_tokens} tokens"),
+                    &format!("mul_mat_vec: {ty}, {n_tokens} tokens"),
                     &together,
                     &one_by_one[..together.len()],
                 );
@@ -99,7 +109,7 @@ fn matrices_beside_it_do_not_change_a_bit() {
                 assert_eq!(device.launches() - before, 1);
                 for (i, (weights, y)) in all.iter().zip(&ys).enumerate() {
                     let alone = product(device, weights, &x, 1.0 + i as f32, None);
-                    let what = format!("{ty}, matrix {i} of {n}");
+                    let what = format!("mul_mat_vec: {ty}, matrix {i} of {n}");
                     assert_same_bits(&what, &device.read(y.all()).unwrap(), &alone);
                 }
             }

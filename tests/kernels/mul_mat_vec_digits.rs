@@ -24,11 +24,11 @@ fn product(device: &Device, weights: &Weights, x: &[f32], scale: f32, residual: 
 fn widths_heights_and_tokens() {
     in_every_order(|device| {
         for (n_in, n_out, n_tokens) in
-            [(1024, 1, 1), (5120, 17, 1), (2048, 33, 2), (9216, 5, 3), (1024, 31, 8)]
+            [(1024, 1, 1), (5120, 17, 1), (2048, 33, 2), (9216, 5, 3), (17408, 2, 1), (1024, 31, 8)]
         {
             let weights = Weights::random(GgmlType::PQ2_0, n_in, n_out, 1);
             let (x, residual) = (values(n_tokens * n_in, 3), values(n_tokens * n_out, 4));
-            let what = format!("{n_out} rows of {n_in}, {n_tokens} tokens");
+            let what = format!("mul_mat_vec_digits: {n_out} rows of {n_in}, {n_tokens} tokens");
             let exact = weights.product(&x, 1.0, None);
             assert_rounded(&what, &product(device, &weights, &x, 1.0, None), &exact);
             let exact = weights.product(&x, 0.37, Some(&residual));
@@ -46,7 +46,11 @@ fn tokens_beside_it_do_not_change_a_bit() {
             x.chunks(2048).flat_map(|x| product(device, &weights, x, 1.0, None)).collect();
         for n_tokens in [2, 5, 8] {
             let together = product(device, &weights, &x[..n_tokens * 2048], 1.0, None);
-            assert_same_bits(&format!("{n_tokens} tokens"), &together, &one_by_one[..together.len()]);
+            assert_same_bits(
+                &format!("mul_mat_vec_digits: {n_tokens} tokens"),
+                &together,
+                &one_by_one[..together.len()],
+            );
         }
     });
 }
@@ -67,7 +71,7 @@ fn matrices_beside_it_do_not_change_a_bit() {
         launch::mul_mats_vec_digits(device, &mut products, &of_x, 1).unwrap();
         for (weights, y) in all.iter().zip(&ys) {
             let alone = product(device, weights, &x, 2.0, None);
-            assert_same_bits("one of three", &device.read(y.all()).unwrap(), &alone);
+            assert_same_bits("mul_mat_vec_digits: one of three", &device.read(y.all()).unwrap(), &alone);
         }
     });
 }

@@ -71,7 +71,7 @@ fn every_type_width_and_height() {
                 for n_tokens in [1, 3] {
                     let (x, values, sums) = rounded(device, &values(n_tokens * n_in, 3));
                     let exact = exact(&weights, &values, &sums, 1.0, None);
-                    let what = format!("{ty}, {n_out} rows of {n_in}, {n_tokens} tokens");
+                    let what = format!("mul_mat_vec_q8_1: {ty}, {n_out} rows of {n_in}, {n_tokens} tokens");
                     assert_rounded(&what, &product(device, &weights, &x, n_tokens, 1.0, None), &exact);
                 }
             }
@@ -95,7 +95,11 @@ fn integers_are_exact() {
             let (of_x, values, _) = rounded(device, &x);
             assert_eq!(values, x);
             let exact: Vec<f32> = weights.product(&x, 1.0, None).iter().map(|y| y.value() as f32).collect();
-            assert_same_bits(ty.name(), &product(device, &weights, &of_x, 1, 1.0, None), &exact);
+            assert_same_bits(
+                &format!("mul_mat_vec_q8_1: {ty}"),
+                &product(device, &weights, &of_x, 1, 1.0, None),
+                &exact,
+            );
         }
     });
 }
@@ -114,7 +118,7 @@ fn tokens_beside_it_do_not_change_a_bit() {
                 let of_x = rounded(device, &x[..n_tokens * 1280]).0;
                 let together = product(device, &weights, &of_x, n_tokens, 1.0, None);
                 assert_same_bits(
-                    &format!("{ty}, {n_tokens} tokens"),
+                    &format!("mul_mat_vec_q8_1: {ty}, {n_tokens} tokens"),
                     &together,
                     &one_by_one[..together.len()],
                 );
@@ -131,7 +135,11 @@ fn rows_longer_than_a_stage_a_scale_and_a_residual() {
             let (x, values, sums) = rounded(device, &values(2 * 5120, 3));
             let residual = [0.5, -0.25, 4.0, 1.0, 2.0, 3.0];
             let exact = exact(&weights, &values, &sums, 0.37, Some(&residual));
-            assert_rounded(ty.name(), &product(device, &weights, &x, 2, 0.37, Some(&residual)), &exact);
+            assert_rounded(
+                &format!("mul_mat_vec_q8_1: {ty}"),
+                &product(device, &weights, &x, 2, 0.37, Some(&residual)),
+                &exact,
+            );
         }
     });
 }
@@ -150,7 +158,7 @@ fn matrices_beside_it_do_not_change_a_bit() {
         launch::mul_mats_vec_q8_1(device, &mut products, &x, 2).unwrap();
         for (weights, y) in all.iter().zip(&ys) {
             let alone = product(device, weights, &x, 2, 2.0, None);
-            assert_same_bits("one of three", &device.read(y.all()).unwrap(), &alone);
+            assert_same_bits("mul_mat_vec_q8_1: one of three", &device.read(y.all()).unwrap(), &alone);
         }
     });
 }

@@ -41,7 +41,7 @@ fn a_row_of_zeros_stays_zero() {
             let from = device.upload(&vec![0.0f32; n]).unwrap();
             let mut to = device.alloc(n).unwrap();
             launch::rms_norm(device, to.all_mut(), from.all(), 1, n, EPS).unwrap();
-            assert_same_bits("a norm of zeros", &device.read(to.all()).unwrap(), &vec![0.0; n]);
+            assert_same_bits("rms_norm of zeros", &device.read(to.all()).unwrap(), &vec![0.0; n]);
         }
     });
 }
@@ -59,7 +59,7 @@ fn a_weighted_norm_is_a_norm_and_a_product() {
             let mut one = device.alloc(rows * n).unwrap();
             launch::rms_norm_weighted(device, one.all_mut(), x.all(), w.all(), [rows, n], EPS).unwrap();
             let plain = device.read(plain.all()).unwrap();
-            assert_same_bits(&format!("n {n}"), &device.read(one.all()).unwrap(), &plain);
+            assert_same_bits(&format!("rms_norm_weighted of {n}"), &device.read(one.all()).unwrap(), &plain);
         }
     });
 }
@@ -82,17 +82,17 @@ fn l2_norms_of_strided_heads() {
                 let (heads, all, packed) = heads_of(n, at);
                 let from = device.upload(&all).unwrap();
                 let mut to = device.alloc(packed.len()).unwrap();
-                let what = format!("l2_norm of {n} at {at}, eps {eps}");
+                let what = format!("of {n} at {at}, eps {eps}");
                 launch::l2_norm(device, to.all_mut(), from.part(at..all.len()), heads, eps).unwrap();
                 let exact = exactly(&packed, n, |x| ops::l2_norm(x, f64::from(eps)));
-                assert_rounded(&what, &device.read(to.all()).unwrap(), &exact);
+                assert_rounded(&format!("l2_norm {what}"), &device.read(to.all()).unwrap(), &exact);
                 let eps = f64::from(eps);
                 launch::l2_norm_inside(device, to.all_mut(), from.part(at..all.len()), heads, eps).unwrap();
                 let exact = exactly(&packed, n, |x| {
                     ops::rms_norm(x, eps / n as f64);
                     x.mapv_inplace(|value| value * Tracked::from_f64(1.0 / (n as f64).sqrt()));
                 });
-                assert_rounded(&format!("{what} inside"), &device.read(to.all()).unwrap(), &exact);
+                assert_rounded(&format!("l2_norm_inside {what}"), &device.read(to.all()).unwrap(), &exact);
             }
         }
     });

@@ -75,7 +75,7 @@ fn one_launch_has_the_bits_of_all_operators() {
             for cell in CellType::ALL {
                 let [fused, apart] = [true, false].map(|is_fused| run(device, &shape, cell, is_fused));
                 for (name, (fused, apart)) in ["q", "k", "v"].iter().zip(fused.iter().zip(&apart)) {
-                    assert_same_bits(&format!("{name} of {cell:?} {shape:?}"), fused, apart);
+                    assert_same_bits(&format!("qkv_rope_append: {name} of {cell:?} {shape:?}"), fused, apart);
                 }
             }
         }

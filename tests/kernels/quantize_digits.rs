@@ -28,7 +28,11 @@ fn numbers(device: &Device, x: &[f32], n_in: usize) -> Vec<f64> {
                 let integer = digits.iter().fold(0.0, |sum, &digit| sum * 256.0 + f64::from(digit));
                 numbers.push(integer * f64::from(scales[at * 2 + token % 2]));
             }
-            assert_eq!(sums[at * 8 + token % 2 * 4..][..4], digit_sums.map(|sum| -sum));
+            assert_eq!(
+                sums[at * 8 + token % 2 * 4..][..4],
+                digit_sums.map(|sum| -sum),
+                "quantize_digits: sums"
+            );
         }
     }
     numbers
@@ -42,8 +46,14 @@ fn digits_stand_for_the_activation() {
             (x[3], x[4], x[5], x[6]) = (1e-20, -1.0, 2f32.powi(-126), 0.0);
             for (i, (actual, &x)) in numbers(device, &x, n_in).iter().zip(&x).enumerate() {
                 // The largest is below 32.
-                assert!((actual - f64::from(x)).abs() <= 2f64.powi(5 - 31), "{actual} for {x} at {i}");
-                assert!(x.abs() < 0.25 || *actual == f64::from(x), "{actual} for {x} at {i}");
+                assert!(
+                    (actual - f64::from(x)).abs() <= 2f64.powi(5 - 31),
+                    "quantize_digits: {actual} for {x} at {i}"
+                );
+                assert!(
+                    x.abs() < 0.25 || *actual == f64::from(x),
+                    "quantize_digits: {actual} for {x} at {i}"
+                );
             }
         }
     });
@@ -55,7 +65,10 @@ fn every_size_of_number_has_digits() {
         for size in [f32::MAX, 1e30, 1e-30, 2f32.powi(-126), f32::from_bits(1), 0.0] {
             let x = [size; 128];
             let least = 2f64.powi(-127); // half of 2^-126: the scale of what is below 2^-96
-            assert!(numbers(device, &x, 128).iter().all(|y| (y - f64::from(size)).abs() <= least), "{size}");
+            assert!(
+                numbers(device, &x, 128).iter().all(|y| (y - f64::from(size)).abs() <= least),
+                "quantize_digits: {size}"
+            );
         }
     });
 }

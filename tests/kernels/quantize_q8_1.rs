@@ -33,7 +33,7 @@ fn codes_scales_and_sums_have_the_bits_of_the_rule() {
             let mut y = Q8_1::alloc(device, n).unwrap();
             launch::quantize_q8_1(device, &mut y, from.all()).unwrap();
             let actual = (device.read(y.codes(n)).unwrap(), device.read(y.scales(n)).unwrap());
-            assert_eq!(actual, expected(&x), "{n} elements");
+            assert_eq!(actual, expected(&x), "quantize_q8_1: {n} elements");
         }
     });
 }

@@ -82,14 +82,14 @@ impl Case {
         let [rotated, normed] = self.run(device);
         let mut expected = self.heads(|x| x);
         self.rotate(&mut expected);
-        assert_same_bits(&what, &rotated, expected.as_slice().unwrap());
+        assert_same_bits(&format!("rope of {what}"), &rotated, expected.as_slice().unwrap());
         let mut exact = self.heads(|x| given(&[x])[0]);
         rms_norm(&mut exact, f64::from(EPS));
         for mut head in exact.rows_mut() {
             head.iter_mut().zip(given(&self.weight)).for_each(|(x, weight)| *x = *x * weight);
         }
         self.rotate(&mut exact);
-        assert_rounded(&what, &normed, exact.as_slice().unwrap());
+        assert_rounded(&format!("qk_norm_rope of {what}"), &normed, exact.as_slice().unwrap());
     }
 }
 
@@ -133,7 +133,7 @@ fn a_norm_in_the_same_launch_changes_no_bit() {
             .unwrap();
             let apart = Case { x: device.read(normed.all()).unwrap(), ..Case::new(case.shape) };
             let ([expected, _], [_, actual]) = (apart.run(device), case.run(device));
-            assert_same_bits(&format!("{:?}", case.shape), &actual, &expected);
+            assert_same_bits(&format!("qk_norm_rope of {:?}", case.shape), &actual, &expected);
         }
     });
 }

@@ -77,17 +77,22 @@ impl Case {
         launch::conv_input(device, input.all_mut(), states.all(), slots.all(), qkv.all(), shape).unwrap();
         launch::ssm_conv(device, y.all_mut(), input.all(), kernel.all(), shape).unwrap();
         let expected: Vec<f32> = self.input().into_iter().collect();
-        assert_same_bits(what, &device.read(input.all()).unwrap(), &expected);
-        assert_same_bits(what, &device.read(y.all()).unwrap(), &self.exact(|x| x));
+        assert_same_bits(&format!("conv_input of {what}"), &device.read(input.all()).unwrap(), &expected);
+        assert_same_bits(&format!("ssm_conv of {what}"), &device.read(y.all()).unwrap(), &self.exact(|x| x));
         for n in [0, shape.n_tokens] {
             launch::conv_state(device, states.all_mut(), slots.all(), input.all(), n, shape).unwrap();
             let expected = self.states_behind(n, &SLOTS[..shape.n_seqs]);
-            assert_same_bits(what, &device.read(states.all()).unwrap(), &expected);
+            assert_same_bits(
+                &format!("conv_state of {what}"),
+                &device.read(states.all()).unwrap(),
+                &expected,
+            );
         }
     }
 
     /// The fused kernel: the bits of the plain ones, up to the silu.
     fn check_fused(&self, device: &Device, what: &str, to: &[i32]) {
+        let what = &format!("ssm_conv_silu of {what}");
         let shape = &self.shape;
         let from = device.upload(&SLOTS[..shape.n_seqs]).unwrap();
         let to_slots = device.upload(&to[..shape.n_seqs]).unwrap();

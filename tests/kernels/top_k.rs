@@ -27,7 +27,7 @@ fn expected(x: &[f32], rows: usize, k: usize) -> (Vec<f32>, Vec<i32>) {
 }
 
 fn check(device: &Device, x: &[f32], rows: usize, k: usize) {
-    let what = format!("top {k} of [{rows}, {}]", x.len() / rows);
+    let what = format!("top_k: {k} of [{rows}, {}]", x.len() / rows);
     let (values, ids) = largest(device, x, rows, k);
     let (expected_values, expected_ids) = expected(x, rows, k);
     assert_eq!(ids, expected_ids, "{what}");

@@ -69,7 +69,11 @@ fn gates_in_one_launch_and_in_three() {
                 .map(|(&alpha, &dt)| softplus(alpha + dt))
                 .collect();
             let what = format!("gates of [{rows}, {n_heads}]");
-            assert_rounded(&what, &device.read(a_softplus.all()).unwrap(), &exact);
+            assert_rounded(
+                &format!("softplus_bias, {what}"),
+                &device.read(a_softplus.all()).unwrap(),
+                &exact,
+            );
             let [mut gate_at_once, mut beta_at_once] = [n; 2].map(|n| device.alloc::<f32>(n).unwrap());
             let inputs = launch::GateInputs { alpha: alpha_at, beta: beta_at, dt: dt_at, a: a_at };
             launch::gates(device, gate_at_once.all_mut(), beta_at_once.all_mut(), inputs).unwrap();
