@@ -116,7 +116,11 @@ fn values_are_rounded_to_what_a_cell_holds() {
     in_every_order(|device| {
         for cell in CellType::ALL {
             for n in [1, 33, 1025] {
-                let x = values(n, 1);
+                let mut x = values(n, 1);
+                // In the middle between two values of bf16, and of f16.
+                x.iter_mut()
+                    .zip([1.0 + 1.0 / 256.0, 1.0 + 3.0 / 256.0, 1.0 + 1.0 / 2048.0])
+                    .for_each(|(x, tie)| *x = tie);
                 let like = Cache::upload(device, cell, &[0.0]);
                 let mut rounded = device.upload(&x).unwrap();
                 launch::round_like(device, rounded.all_mut(), like.cells()).unwrap();
