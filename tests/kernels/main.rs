@@ -26,6 +26,7 @@ mod mul_mat_q8_1;
 mod mul_mat_vec;
 mod mul_mat_vec_digits;
 mod mul_mat_vec_q8_1;
+mod mul_mat_vec_split;
 mod mutants;
 mod norm;
 mod products;

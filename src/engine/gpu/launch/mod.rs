@@ -24,6 +24,7 @@ mod mul_mat_q8_1;
 mod mul_mat_vec;
 mod mul_mat_vec_digits;
 mod mul_mat_vec_q8_1;
+mod mul_mat_vec_split;
 mod norm;
 mod products;
 mod qkv_rope_append;
@@ -60,6 +61,7 @@ pub use mul_mat_q8_1::{mul_mat_q8_1, takes_q8_1};
 pub use mul_mat_vec::{MAX_VEC_TOKENS, fits_beside, mul_mat_vec, mul_mats_vec, mul_mats_vec_beside};
 pub use mul_mat_vec_digits::{mul_mat_vec_digits, mul_mats_vec_digits, takes_digits};
 pub use mul_mat_vec_q8_1::{mul_mat_vec_q8_1, mul_mats_vec_q8_1};
+pub use mul_mat_vec_split::{SplitMatrix, mul_mat_vec_split};
 pub use norm::{Heads, l2_norm, l2_norm_inside, rms_norm, rms_norm_weighted};
 pub use products::{products, sum_products};
 pub use qkv_rope_append::{QkvInputs, QkvShape, qkv_rope_append};
@@ -98,6 +100,7 @@ pub const KERNELS: &[&str] = &[
     "mul_mat_vec",
     "mul_mat_vec_digits",
     "mul_mat_vec_q8_1",
+    "mul_mat_vec_split",
     "norm",
     "products",
     "qkv_rope_append",
