@@ -20,6 +20,8 @@ pub mod synth;
 
 pub mod engine;
 
+pub mod bench;
+
 pub mod compare;
 
 pub mod replay;

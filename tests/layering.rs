@@ -14,16 +14,17 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("model", &["tensor", "quant", "gguf", "ops"]),
     ("synth", &["tensor", "quant", "gguf", "ops", "model"]),
     ("engine", &["tensor", "quant", "ops", "model"]),
+    ("bench", &["tensor", "model", "synth", "engine"]),
     ("compare", &["tensor"]),
     ("replay", &["tensor", "quant", "ops", "dump", "compare", "gguf"]),
     ("harness", &["tensor", "gguf", "dump", "model", "synth", "engine", "compare", "replay"]),
     ("question", &["tensor", "quant", "ops", "dump", "model", "compare", "harness"]),
-    ("report", &["tensor", "compare", "replay", "harness", "question"]),
+    ("report", &["tensor", "bench", "compare", "replay", "harness", "question"]),
     (
         "cli",
         &[
-            "tensor", "quant", "gguf", "ops", "dump", "model", "synth", "engine", "compare", "replay",
-            "harness", "question", "report",
+            "tensor", "quant", "gguf", "ops", "dump", "model", "synth", "engine", "bench", "compare",
+            "replay", "harness", "question", "report",
         ],
     ),
 ];

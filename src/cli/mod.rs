@@ -6,6 +6,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr)] // the one place that prints
 
 mod ask;
+mod bench;
 mod cache;
 mod check;
 mod conventions;
@@ -77,6 +78,8 @@ commands! {
     Run run
     /// Hold an engine to what must be so whatever the model: any split of tokens, reset, several sequences, rollback
     Invariants invariants
+    /// Measure how fast kernels and the engine are on a GPU
+    Bench bench
     /// Show what a GGUF file or a dump holds
     Inspect inspect
     /// Make a synthetic model from a preset and a seed

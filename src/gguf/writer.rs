@@ -146,6 +146,18 @@ impl GgufWriter {
         temporary.persist(path).map_err(GgufError::io("move a temporary file to", path))
     }
 
+    /// The file in memory with zeros for all tensors: pages that nobody writes to take no memory.
+    ///
+    /// # Errors
+    /// If the tensors are larger than the address space.
+    pub(crate) fn with_zeros(&self) -> Result<Vec<u8>, GgufError> {
+        let (header, tensors) = self.layout()?;
+        let end = tensors.last().map_or(header.len() as u64, |tensor| tensor.offset + tensor.bytes);
+        let mut bytes = vec![0; end.next_multiple_of(alignment(&self.metadata)?) as usize];
+        bytes[..header.len()].copy_from_slice(&header);
+        Ok(bytes)
+    }
+
     /// The header's bytes, padded, and every tensor with its place in the file.
     fn layout(&self) -> Result<(Vec<u8>, Vec<TensorInfo>), GgufError> {
         let alignment = alignment(&self.metadata)?;

@@ -12,9 +12,10 @@ mod words;
 use crate::compare::Comparison;
 
 pub use words::{
-    AskOptions, Step, StepToken, answer_table, ask_json, ask_line, brief_table, diagnosis_json,
-    diagnosis_of_dumps, diagnosis_of_pair, diagnosis_of_pair_json, first_difference, invariants_json,
-    invariants_table, replay_json, replay_line, replay_table, summary_line,
+    AskOptions, Step, StepToken, answer_table, ask_json, ask_line, bench_kernels_json, bench_kernels_text,
+    bench_model_json, bench_model_text, brief_table, diagnosis_json, diagnosis_of_dumps, diagnosis_of_pair,
+    diagnosis_of_pair_json, first_difference, invariants_json, invariants_table, replay_json, replay_line,
+    replay_table, summary_line,
 };
 
 /// One comparison with what a reader needs to know about it.

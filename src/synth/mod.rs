@@ -2,6 +2,7 @@
 
 mod convert;
 mod error;
+mod in_memory;
 mod preset;
 mod rng;
 mod slice;
@@ -12,6 +13,7 @@ mod write;
 
 use convert::convert;
 pub use error::SynthError;
+pub use in_memory::{BONSAI_27B, tensor_bytes, without_weights};
 pub use preset::{PRESETS, Preset, preset};
 pub use slice::slice;
 pub use unfold::unfold;

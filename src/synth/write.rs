@@ -107,6 +107,20 @@ fn write_one(
     let Some(&(_, file_type)) = FILE_TYPE.iter().find(|(offered, _)| *offered == ty) else {
         return by_way_of(variant, seed, GgmlType::F32, out, |twin| convert(twin, &[ty], out, progress));
     };
+    let writer = declare(variant, seed, ty, file_type)?;
+    let total = writer.data_bytes();
+    let mut done = 0;
+    writer.write(out, |info, file| {
+        write_tensor(info, seed, variant.factor(&info.name), file)?;
+        done += info.bytes;
+        progress(done, total);
+        Ok(())
+    })?;
+    Ok(())
+}
+
+/// Metadata and tensor table of a folded model.
+fn declare(variant: &Variant, seed: u64, ty: GgmlType, file_type: u32) -> Result<GgufWriter, SynthError> {
     let hparams = hparams(variant);
     let tensors = expected_tensors(&hparams, false);
     let mut writer = GgufWriter::new();
@@ -125,15 +139,15 @@ fn write_one(
         };
         writer.tensor(tensor.name.as_str(), &tensor.ne, stored)?;
     }
-    let total = writer.data_bytes();
-    let mut done = 0;
-    writer.write(out, |info, file| {
-        write_tensor(info, seed, variant.factor(&info.name), file)?;
-        done += info.bytes;
-        progress(done, total);
-        Ok(())
-    })?;
-    Ok(())
+    Ok(writer)
+}
+
+/// The header of a folded model of a type, in front of zeros for its weights.
+pub(super) fn header(variant: &Variant, seed: u64, ty: GgmlType) -> Result<Vec<u8>, SynthError> {
+    variant.check()?;
+    let offered = FILE_TYPE.iter().find(|(offered, _)| *offered == ty);
+    let &(_, file_type) = offered.ok_or(SynthError::Type { got: ty })?;
+    Ok(declare(variant, seed, ty, file_type)?.with_zeros()?)
 }
 
 /// Makes a model of another type beside `out`, does something with it, and removes it.

@@ -209,6 +209,19 @@ impl Device {
         })
     }
 
+    /// The newest CUDA that the driver knows: `13.0`.
+    ///
+    /// # Errors
+    /// If the driver fails.
+    pub fn cuda_version(&self) -> Result<String, GpuError> {
+        let mut version = 0;
+        // SAFETY: it is a place for a number.
+        unsafe { sys::cuDriverGetVersion(&mut version) }
+            .result()
+            .map_err(|cause| driver("tell its version", cause))?;
+        Ok(format!("{}.{}", version / 1000, version % 1000 / 10))
+    }
+
     /// The driver that runs it.
     pub fn driver(&self) -> &Driver {
         &self.0.driver

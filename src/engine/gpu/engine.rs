@@ -92,8 +92,14 @@ impl<'m> GpuEngine<'m> {
     /// The engine without recorded launches: each is made anew in every step.
     #[must_use]
     pub fn without_graph(mut self) -> Self {
-        self.records = false;
+        self.set_graph(false);
         self
+    }
+
+    /// Whether launches are recorded from now on; the sequences stay.
+    pub fn set_graph(&mut self, records: bool) {
+        self.records = records;
+        self.decode = None;
     }
 
     /// Takes another state; what was recorded works in the one before.

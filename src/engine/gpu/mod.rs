@@ -51,7 +51,7 @@ pub use plan::MemoryPlan;
 pub use recording::Recording;
 pub use simt::{Flavour, Order};
 pub use sources::kernels;
-pub use weights::{GpuModel, UploadProgress};
+pub use weights::{GpuModel, StandIn, UploadProgress};
 
 /// Buffers that exist on the emulated device of this process; none if it runs another.
 pub fn live_buffers() -> Option<usize> {

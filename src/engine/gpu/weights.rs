@@ -9,10 +9,14 @@ use super::{Buffer, Device, Driver, GpuError, Matrix, MemoryPlan};
 use crate::engine::EngineError;
 use crate::model::{Hparams, LayerKind, Model, ModelError, Role, Transform};
 use crate::ops::{Rope, RopePairing, RopeSections};
+use crate::quant;
 use crate::tensor::GgmlType;
 
 /// Called with bytes that are on the device, and bytes in all.
 pub type UploadProgress<'a> = &'a mut dyn FnMut(u64, u64);
+
+/// Gives the bytes of a tensor (name, type, extents in ggml's order) that are to stand in for those of the file; none: the file's.
+pub type StandIn<'a> = &'a mut dyn FnMut(&str, GgmlType, [u64; 4]) -> Option<Vec<u8>>;
 
 /// A model with its weights on a device, which any number of engines may run.
 pub struct GpuModel<'m> {
@@ -31,9 +35,23 @@ impl<'m> GpuModel<'m> {
         model: &'m Model,
         progress: UploadProgress<'_>,
     ) -> Result<GpuModel<'m>, EngineError> {
+        GpuModel::upload_with(device, model, &mut |_, _, _| None, progress)
+    }
+
+    /// The same with other weights of the same types and sizes in place of the file's: for a model of which only the header exists.
+    /// Products with activations rounded as ggml-cpu does need the file's own weights, and must not be asked for.
+    ///
+    /// # Errors
+    /// As [`GpuModel::upload`], or if there are too few or too many bytes of a tensor.
+    pub fn upload_with(
+        device: &Device,
+        model: &'m Model,
+        stand_in: StandIn<'_>,
+        progress: UploadProgress<'_>,
+    ) -> Result<GpuModel<'m>, EngineError> {
         let types = (GgmlType::F32, GgmlType::F32);
         MemoryPlan::new(model, types, 0).check_weights(device)?;
-        let weights = Weights::upload(device, model, progress)?;
+        let weights = Weights::upload(device, model, stand_in, progress)?;
         Ok(GpuModel { model, device: device.clone(), weights })
     }
 
@@ -137,11 +155,12 @@ impl Weights {
     pub(super) fn upload(
         device: &Device,
         model: &Model,
+        stand_in: StandIn<'_>,
         progress: UploadProgress<'_>,
     ) -> Result<Weights, EngineError> {
         let h = model.hparams();
         let staging = Staging::new(device)?;
-        let mut up = Uploader { device, staging, model, done: 0, of: bytes(model), progress };
+        let mut up = Uploader { device, staging, model, done: 0, of: bytes(model), stand_in, progress };
         let token_embd = up.weight("token_embd.weight")?;
         let mut layers = Vec::with_capacity(h.layers.len());
         for (il, kind) in h.layers.iter().enumerate() {
@@ -238,6 +257,7 @@ struct Uploader<'a, 'p> {
     model: &'a Model,
     done: u64,
     of: u64,
+    stand_in: StandIn<'p>,
     progress: UploadProgress<'p>,
 }
 
@@ -246,8 +266,10 @@ impl Uploader<'_, '_> {
         let missing = || ModelError::MissingTensor { name: name.to_owned() };
         let tensor = self.model.gguf().tensor(name).ok_or_else(missing)?;
         let [n_in, n_out, ..] = tensor.info.ne.map(|n| n as usize);
+        let other = (self.stand_in)(name, tensor.info.ty, tensor.info.ne);
+        let bytes = other.as_deref().unwrap_or(tensor.data);
         let scale = self.model.scale(name)?;
-        let (ty, bytes) = (tensor.info.ty, tensor.data);
+        let ty = tensor.info.ty;
         let mut matrix = Matrix::alloc(self.device, ty, bytes.len(), n_in, n_out, scale)?;
         self.staging.write(matrix.bytes_mut(), bytes)?;
         self.count(tensor.data.len());
@@ -267,8 +289,17 @@ impl Uploader<'_, '_> {
     }
 
     fn vector(&mut self, name: &str) -> Result<Buffer<f32>, EngineError> {
-        let values = self.model.vector(name)?;
-        self.count(self.model.gguf().tensor(name).map_or(0, |tensor| tensor.data.len()));
+        let missing = || ModelError::MissingTensor { name: name.to_owned() };
+        let tensor = self.model.gguf().tensor(name).ok_or_else(missing)?;
+        let values = match (self.stand_in)(name, tensor.info.ty, tensor.info.ne) {
+            None => self.model.vector(name)?,
+            Some(bytes) => {
+                let mut values = vec![0.0; tensor.info.ne.iter().product::<u64>() as usize];
+                quant::decode(tensor.info.ty, &bytes, &mut values).map_err(GpuError::from)?;
+                values
+            }
+        };
+        self.count(tensor.data.len());
         Ok(self.device.upload(&values)?)
     }
 

@@ -2,6 +2,8 @@
 
 mod ask;
 mod ask_json;
+mod bench;
+mod bench_json;
 mod diagnosis;
 mod diagnosis_json;
 mod invariants;
@@ -20,6 +22,8 @@ pub(super) mod example;
 
 pub use ask::{AskOptions, answer_table, ask_line, brief_table};
 pub use ask_json::ask_json;
+pub use bench::{bench_kernels_text, bench_model_text};
+pub use bench_json::{bench_kernels_json, bench_model_json};
 pub use diagnosis::{diagnosis_of_dumps, diagnosis_of_pair};
 pub use diagnosis_json::{diagnosis_json, diagnosis_of_pair_json};
 pub use invariants::{invariants_json, invariants_table};
