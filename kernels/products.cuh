@@ -1,4 +1,4 @@
-// Up to four products in one launch, of matrices that read the same activations; or the first of them others, and have no blocks.
+// Up to four products in one launch, of matrices that read the same activations; the first of them may be without blocks, and read others.
 #pragma once
 #include "common.cuh"
 

@@ -138,7 +138,7 @@ fn run(
     let grid = if is_plain { grid } else { grid.shared(stage) };
     // Places that are not taken repeat the first matrix, with no rows.
     let taken = |i: usize| if i < n { i } else { 0 };
-    let ys: [Arg; MATRICES] = std::array::from_fn(|i| products[taken(i)].1.clone());
+    let ys: [Arg; MATRICES] = std::array::from_fn(|i| products[taken(i)].1);
     let of = |i: usize| products[taken(i)].0;
     let ws: [Arg; MATRICES] = std::array::from_fn(|i| of(i).bytes().all().into());
     let ns: [Arg; MATRICES] =
