@@ -38,11 +38,7 @@ pub(super) fn mutants() -> Vec<Mutant> {
             "delta_net_step.cu",
             "delta_net_step::one_launch_has_the_bits_of_all_operators",
             "delta_net_step",
-            vec![
-                slot.clone(),
-                edit("is_blocked ? head / rep : head % n_k", "is_blocked ? head % n_k : head / rep"),
-                edit("fmaxf(sqrtf(squares), eps)", "sqrtf(squares) * 2.0f"),
-            ],
+            vec![slot.clone(), edit("fmaxf(sqrtf(squares), eps)", "sqrtf(squares) * 2.0f")],
         ),
         each(
             "ssm_conv.cu",
@@ -73,6 +69,18 @@ pub(super) fn mutants() -> Vec<Mutant> {
             "delta_net_chunked::heads_of_every_size",
             "delta_net_chunked",
             vec![swapped.clone()],
+        ),
+        together(
+            "delta_net_step.cu",
+            "delta_net_step::one_launch_has_the_bits_of_all_operators",
+            "delta_net_step",
+            vec![
+                edit("is_blocked ? head / rep : head % n_k", "is_blocked ? head % n_k : head / rep"),
+                edit(
+                    "is_blocked ? head % rep == 0 : head < n_k",
+                    "is_blocked ? head < n_k : head % rep == 0",
+                ),
+            ],
         ),
         each(
             "delta_net_step.cu",
