@@ -1,4 +1,5 @@
 //! Without a CUDA driver every command that is asked for one says so in a sentence, and exits with 2 before it does anything else.
+#![allow(clippy::print_stderr)] // what is skipped is said
 
 mod common;
 

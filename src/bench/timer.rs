@@ -51,7 +51,7 @@ impl Bench<'_> {
         };
         replay(1)?;
         let once = replay(1)?;
-        if !(once > 0.0) {
+        if once.is_nan() || once <= 0.0 {
             return Err(BenchError::Clock { what: what.to_owned(), got: once });
         }
         let replays = (sample_ms / once).clamp(1.0, MAX_REPLAYS) as usize;
