@@ -16,6 +16,13 @@ struct Launch {
     unsigned threads;
 };
 
+// What a launch did to device memory (checked flavour): bytes that it touched, and bytes of all its accesses together.
+struct Counts {
+    const char* kernel;
+    uint64_t threads;  // of a block
+    uint64_t touched_read, touched_written, accessed_read, accessed_written;
+};
+
 // Device memory in all, and dynamic shared memory that a block can have: what an sm_12x part offers (sm_90 has 227 KiB).
 constexpr size_t TOTAL_MEMORY = size_t(16) << 30, MAX_DYNAMIC = 99 * 1024;
 
@@ -39,3 +46,7 @@ EXPORT int simt_launch(const char* name, const simt::Launch* launch, void* const
 EXPORT void simt_set_watchdog(double seconds);
 // How what the calling thread launches through the driver is run from now on.
 EXPORT void simt_set_schedule(unsigned order, uint64_t seed, unsigned threads);
+// Forgets the counts of earlier launches and from now on keeps those of every launch, or (0) of none.
+EXPORT void simt_keep_counts(int keep);
+// The oldest counts that were kept, which are then forgotten; 0 if there are none.
+EXPORT int simt_next_counts(simt::Counts* counts);

@@ -6,13 +6,23 @@
 
 #ifdef SIMT_CHECKED
 
+#include <deque>
 #include <map>
+#include <mutex>
 
 namespace simt {
 
 std::atomic<unsigned> ticks{1}, launch_tick{1};
 
 // Launches are run one at a time, so what follows needs no locks.
+
+static Counts counts;  // of the launch that runs
+static bool keeps_counts;
+static std::mutex kept_mutex;
+static std::deque<Counts>& kept() {
+    static auto* all = new std::deque<Counts>;
+    return *all;
+}
 
 // Cells of each OS thread's segment of shared memory, by its address.
 static std::map<uintptr_t, Cell*>& shared_cells() {
@@ -33,6 +43,29 @@ void begin_checked_launch(Worker* worker) {
         ticks = 1;
     }
     launch_tick = next_tick();
+    counts = {};
+}
+
+void end_checked_launch(const char* kernel, unsigned threads) {
+    std::lock_guard<std::mutex> lock(kept_mutex);
+    if (!keeps_counts) return;
+    counts.kernel = kernel;
+    counts.threads = threads;
+    kept().push_back(counts);
+}
+
+// Counts `n` bytes of device memory with one history, before the access is recorded in them.
+static void count(const Cell& c, size_t n, Access kind) {
+    const unsigned begin = launch_tick.load(std::memory_order_relaxed);
+    const auto is_first = [&](const Who& last) { return !last.thread || last.tick < begin; };
+    if (kind != Access::Write) {
+        counts.accessed_read += n;
+        if (is_first(c.read)) counts.touched_read += n;
+    }
+    if (kind != Access::Read) {
+        counts.accessed_written += n;
+        if (is_first(c.write)) counts.touched_written += n;
+    }
 }
 
 // The few buffers that were touched last, as long as none came or went.
@@ -156,6 +189,7 @@ void check_access(Fiber* f, uintptr_t a, size_t n, Access kind, const Place& pla
         bytes = {buffer.cells + (a - start), buffer.init + (a - start), "device"};
     }
     const bool alike = are_alike(bytes, n);
+    for (size_t i = 0; bytes.init && i < (alike ? 1 : n); i++) count(bytes.cells[i], alike ? n : 1, kind);
     check_byte(f, bytes, 0, a, kind, place);
     for (size_t i = 1; i < n; i++) {
         if (!alike) check_byte(f, bytes, i, a, kind, place);
@@ -229,5 +263,24 @@ extern "C" void __ubsan_handle_out_of_bounds(UbsanSite* at, uintptr_t index) {
 extern "C" void __ubsan_handle_type_mismatch_v1(UbsanSite* at, uintptr_t address) {
     fail_at(self(), {0, {at->file, int(at->line)}}, "misaligned or null access to address 0x%zx", size_t(address));
 }
+
+EXPORT void simt_keep_counts(int keep) {
+    std::lock_guard<std::mutex> lock(kept_mutex);
+    kept().clear();
+    keeps_counts = keep;
+}
+
+EXPORT int simt_next_counts(Counts* next) {
+    std::lock_guard<std::mutex> lock(kept_mutex);
+    if (kept().empty()) return 0;
+    *next = kept().front();
+    kept().pop_front();
+    return 1;
+}
+
+#else
+
+EXPORT void simt_keep_counts(int) {}
+EXPORT int simt_next_counts(simt::Counts*) { return 0; }
 
 #endif

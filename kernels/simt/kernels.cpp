@@ -17,7 +17,7 @@ const Kernel* find_kernel(const char* name) {
 }
 
 extern "C" void simt_register(const char* name, const char* signature, void (*call)(void* const*)) {
-    kernels()[name] = {signature, call};
+    kernels()[name] = {name, signature, call};
 }
 
 }  // namespace simt

@@ -109,6 +109,7 @@ static std::string run_grid(const Launch& l, const Kernel& kernel, void* const* 
         static std::mutex one_at_a_time;
         std::lock_guard<std::mutex> lock(one_at_a_time);
         work();
+        if (error.empty()) end_checked_launch(kernel.name, l.block[0] * l.block[1] * l.block[2]);
         return error;
     }
     std::vector<std::thread> others;

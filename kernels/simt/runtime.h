@@ -188,7 +188,7 @@ std::string shared_fault(const Block& block, uintptr_t address, size_t size);  /
 
 // ---- kernels.cpp
 struct Kernel {
-    const char* signature;
+    const char *name, *signature;
     void (*call)(void* const*);
 };
 const Kernel* find_kernel(const char* name);
@@ -199,12 +199,14 @@ enum class Access { Read, Write, Atomic };
 extern std::atomic<unsigned> ticks, launch_tick;  // advance at every synchronisation, block and launch
 inline unsigned next_tick() { return ++ticks; }
 void begin_checked_launch(Worker* worker);
+void end_checked_launch(const char* kernel, unsigned threads);
 void check_access(Fiber* fiber, uintptr_t address, size_t size, Access kind, const Place& place);
 void mark_copying(Fiber* fiber, void* to, size_t size);
 void mark_copied(Fiber* fiber, void* to, size_t size);
 #else
 inline unsigned next_tick() { return 0; }
 inline void begin_checked_launch(Worker*) {}
+inline void end_checked_launch(const char*, unsigned) {}
 inline void check_access(Fiber*, uintptr_t, size_t, Access, const Place&) {}
 inline void mark_copying(Fiber*, void*, size_t) {}
 inline void mark_copied(Fiber*, void*, size_t) {}

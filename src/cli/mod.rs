@@ -15,6 +15,7 @@ mod engine;
 mod header;
 mod inspect;
 mod invariants;
+mod kernels;
 mod output;
 mod probe;
 mod progress;
@@ -80,6 +81,8 @@ commands! {
     Invariants invariants
     /// Measure how fast kernels and the engine are on a GPU
     Bench bench
+    /// List the kernels; compile them for architectures and hold registers and spills against their budget
+    Kernels kernels
     /// Show what a GGUF file or a dump holds
     Inspect inspect
     /// Make a synthetic model from a preset and a seed

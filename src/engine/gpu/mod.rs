@@ -4,7 +4,8 @@
 //! |---|---|
 //! | driver, device, launches by name, recordings | `device`, `arg`, `recording`; cudarc behind them |
 //! | device memory, copies | `buffer`, `transfer`, `staging` |
-//! | kernel text to machine code, with a cache | `compile`, `sources` |
+//! | kernel text to machine code, with a cache; registers within a budget | `compile`, `sources`, `resources`, `budget` |
+//! | what each kernel must move and compute | [`cost`] |
 //! | the emulator as the driver of the process | `simt`, `kernels/simt` |
 //! | one launcher for each kernel file | [`launch`], `kernels` |
 //! | a model's weights, what memory it takes | [`GpuModel`], `matrix`, [`MemoryPlan`] |
@@ -17,9 +18,11 @@
 //! launches for one token of each sequence is the same at every position: that is recorded once and replayed.
 
 mod arg;
+mod budget;
 mod buffer;
 mod cache;
 mod compile;
+pub mod cost;
 mod decode;
 mod device;
 mod engine;
@@ -29,6 +32,7 @@ pub mod launch;
 mod matrix;
 mod plan;
 mod recording;
+mod resources;
 mod simt;
 mod slots;
 mod snapshots;
@@ -41,6 +45,7 @@ mod transfer;
 mod weights;
 
 pub use arg::Arg;
+pub use budget::{BUDGETS, Budget, budget_of};
 pub use buffer::{Buffer, Part, PartMut};
 pub use compile::{Compiled, compile};
 pub use device::{Device, DeviceOptions, Driver, Grid};
@@ -49,8 +54,9 @@ pub use error::GpuError;
 pub use matrix::{MATRIX_TYPES, Matrix};
 pub use plan::MemoryPlan;
 pub use recording::Recording;
-pub use simt::{Flavour, Order};
-pub use sources::kernels;
+pub use resources::{Checked, Resources, check_kernels};
+pub use simt::{Counts, Flavour, Order, counted};
+pub use sources::{contract, kernels};
 pub use weights::{GpuModel, StandIn, UploadProgress};
 
 /// Buffers that exist on the emulated device of this process; none if it runs another.

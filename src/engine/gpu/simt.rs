@@ -120,3 +120,59 @@ pub(super) fn live_buffers() -> Option<usize> {
     let count = unsafe { LOADED.get()?.get::<Live>(b"simt_live_buffers").ok()?() };
     Some(count as usize)
 }
+
+/// What one launch did to device memory.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Counts {
+    /// The kernel.
+    pub kernel: String,
+    /// Threads of a block.
+    pub threads: usize,
+    /// Bytes that were read, each once.
+    pub touched_read: usize,
+    /// Bytes that were written, each once.
+    pub touched_written: usize,
+    /// Bytes of all reads together.
+    pub accessed_read: usize,
+    /// Bytes of all writes together.
+    pub accessed_written: usize,
+}
+
+/// As kernels/simt/api.h has it.
+#[repr(C)]
+struct RawCounts {
+    kernel: *const c_char,
+    threads: u64,
+    bytes: [u64; 4],
+}
+
+/// Runs something and returns what each of its launches did; nothing of launches in the fast flavour or on a GPU. Launches of other
+/// threads are counted as well.
+pub fn counted(run: impl FnOnce()) -> Vec<Counts> {
+    type Keep = unsafe extern "C" fn(c_int);
+    type Next = unsafe extern "C" fn(*mut RawCounts) -> c_int;
+    // SAFETY: kernels/simt/api.h declares both so.
+    let found = LOADED.get().and_then(|library| unsafe {
+        let keep = library.get::<Keep>(b"simt_keep_counts").ok()?;
+        Some((keep, library.get::<Next>(b"simt_next_counts").ok()?))
+    });
+    let Some((keep, next)) = found else {
+        run();
+        return Vec::new();
+    };
+    // SAFETY: as above.
+    unsafe { keep(1) };
+    run();
+    let mut all = Vec::new();
+    let mut raw = RawCounts { kernel: std::ptr::null(), threads: 0, bytes: [0; 4] };
+    // SAFETY: `raw` is a place for counts; the name lives as long as the library.
+    while unsafe { next(&mut raw) } != 0 {
+        let [touched_read, touched_written, accessed_read, accessed_written] = raw.bytes.map(|n| n as usize);
+        let kernel = unsafe { CStr::from_ptr(raw.kernel) }.to_string_lossy().into_owned();
+        let threads = raw.threads as usize;
+        all.push(Counts { kernel, threads, touched_read, touched_written, accessed_read, accessed_written });
+    }
+    // SAFETY: as above.
+    unsafe { keep(0) };
+    all
+}

@@ -28,6 +28,14 @@ pub fn kernels() -> Vec<(String, &'static str, String)> {
     FILES.iter().flat_map(of).collect()
 }
 
+/// What the header of a kernel file says: what it computes, and its oracle.
+pub fn contract(file: &str) -> Option<(String, String)> {
+    let header: Vec<&str> =
+        text(file)?.lines().map_while(|line| line.strip_prefix("//")).map(str::trim).collect();
+    let oracle = header.iter().find_map(|line| line.strip_prefix("oracle "))?.trim();
+    Some(((*header.first()?).to_owned(), oracle.to_owned()))
+}
+
 /// Name and parameters of each `__global__` function of a file.
 fn signatures(text: &str) -> Vec<(String, String)> {
     let code: String =
@@ -71,6 +79,14 @@ fn letter(parameter: &str) -> char {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_file_says_what_it_computes_and_by_whom_it_is_judged() {
+        let without: Vec<&str> =
+            FILES.iter().map(|(file, _)| *file).filter(|file| contract(file).is_none()).collect();
+        assert!(without.is_empty(), "{without:?}");
+        assert_eq!(contract("unary.cu").unwrap().0, "Functions of single elements.");
+    }
 
     #[test]
     fn parameters_are_read_from_the_text() {
