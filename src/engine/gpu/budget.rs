@@ -86,6 +86,19 @@ pub const BUDGETS: &[Budget] = &[
     budget("unary", 256, STREAM),
 ];
 
+/// Kernels that may have a stack on an architecture, of so many bytes at most. With 128 registers a thread of these holds four rows of
+/// weights and their sums for four tokens; the compiler for sm_80 is short of one to four registers, where that of sm_90 and later is not.
+pub(super) const STACKS: &[(&str, &str, usize)] = &[
+    ("mul_mat_vec_ptq1_0_f32", "sm_80", 16),
+    ("mul_mat_vec_q4_k_f32", "sm_80", 8),
+    ("mul_mat_vec_tq1_0_f32", "sm_80", 16),
+];
+
+/// Bytes of stack that a kernel may have on an architecture.
+pub(super) fn stack_of(kernel: &str, arch: &str) -> usize {
+    STACKS.iter().find(|(of, on, _)| (*of, *on) == (kernel, arch)).map_or(0, |(.., bytes)| *bytes)
+}
+
 /// The budget of a file, by its stem.
 pub fn budget_of(file: &str) -> Option<&'static Budget> {
     BUDGETS.iter().find(|budget| budget.file == file)
