@@ -86,8 +86,8 @@ pub const BUDGETS: &[Budget] = &[
     budget("unary", 256, STREAM),
 ];
 
-/// Kernels that may have a stack on an architecture, of so many bytes at most. With 128 registers a thread of these holds four rows of
-/// weights and their sums for four tokens; the compiler for sm_80 is short of one to four registers, where that of sm_90 and later is not.
+/// Kernels that may have a stack on an architecture, of so many bytes at most. The compiler for sm_80 is one to four registers short of
+/// what these hold with 128; with more, one block less would run at a time.
 pub(super) const STACKS: &[(&str, &str, usize)] = &[
     ("mul_mat_vec_ptq1_0_f32", "sm_80", 16),
     ("mul_mat_vec_q4_k_f32", "sm_80", 8),
