@@ -1,7 +1,9 @@
 //! Attention, and what writes its cache.
 
 use lockstep::engine::gpu::cost::Sizes;
-use lockstep::engine::gpu::launch::{self, AttnShape, FlashCache, FlashShape, QkvInputs, QkvShape};
+use lockstep::engine::gpu::launch::{
+    self, AttnShape, FlashCache, FlashShape, FoldParams, Folded, QkvInputs, QkvShape,
+};
 
 use crate::Bench;
 use crate::cells::{Cache, CellType};
@@ -64,6 +66,17 @@ fn in_one_pass(bench: &Bench, cell: CellType) {
         let (y, scratch) = (y.all_mut(), scratch.all_mut());
         launch::flash_attn_decode(device, y, scratch, q.all(), &cache, visible.all(), parts, &one)
     });
+
+    let (n, q_full) = (n_head * head_dim, bench.new(2 * one.n_values()));
+    let (signs, mut plain, mut folded) = (bench.signs(n), bench.room(n), bench.room(n));
+    let fold = FoldParams { signs: Some(signs.all()), ..FoldParams::of_block(64) };
+    for with_plain in [0, 1] {
+        bench.check(Sizes { block: 64, plain: with_plain, ..sizes(1) }, || {
+            let plain = (with_plain == 1).then(|| plain.all_mut());
+            let (to, splits) = (Folded { plain, folded: folded.all_mut() }, (scratch.all(), parts));
+            launch::attn_combine_fold(device, to, splits, q_full.all(), visible.all(), &one, &fold)
+        });
+    }
 
     let many = shape(12);
     let (q, mut y) = (bench.new(many.n_values()), bench.room(many.n_values()));

@@ -11,6 +11,7 @@ pub(crate) fn check(bench: &Bench) {
     let (a, b, w) = (bench.new(rows * n), bench.new(rows * n), bench.new(n));
     let mut y = bench.room(rows * n);
     bench.check(sizes, || launch::silu(device, y.all_mut(), a.all()));
+    bench.check(sizes, || launch::exp(device, y.all_mut(), a.all()));
     bench.check(sizes, || launch::sigmoid(device, y.all_mut(), a.all()));
     bench.check(sizes, || launch::softplus_bias(device, y.all_mut(), a.all(), w.all()));
     bench.check(sizes, || launch::add(device, y.all_mut(), a.all(), b.all()));

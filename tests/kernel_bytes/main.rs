@@ -9,6 +9,7 @@ mod cells;
 mod delta_net;
 mod elements;
 mod folds;
+mod matrices;
 mod products;
 mod rows;
 
@@ -91,6 +92,7 @@ fn kernels_touch_what_their_models_say() {
     elements::check(&bench);
     rows::check(&bench);
     folds::check(&bench);
+    matrices::check(&bench);
     attention::check(&bench);
     delta_net::check(&bench);
     products::check(&bench);

@@ -145,6 +145,19 @@ pub const MODELS: &[Model] = &[
         "every element of a head reads all weights, and every query all values"
     ),
     each!("round_*", reads 1, writes 1, ops 1),
+    model!(
+        "attn_combine_fold_f32",
+        "value" = Sizes::heads,
+        |s| {
+            let n = s.n_head * s.head_dim;
+            let scratch = F32 * s.tokens() * s.n_head * s.parts * (s.head_dim + 2);
+            let read = scratch + F32 * s.heads() + I32 * s.tokens() + n;
+            let operations = s.heads() * (2 * s.parts + 6 + s.block.ilog2() as usize);
+            cost(read, (1 + s.plain) * F32 * s.heads(), operations)
+        },
+        |_| 3,
+        "warps of a head read the numbers of all splits, all threads of a token how many cells it sees"
+    ),
     each!("add_f32", reads 2, writes 1, ops 1),
     each!("mul_f32", reads 2, writes 1, ops 1),
     each!("scale_f32", reads 1, writes 1, ops 1),
@@ -258,6 +271,17 @@ pub const MODELS: &[Model] = &[
         |_| 2,
         "threads share the scale of a block and the token"
     ),
+    model!(
+        "get_rows_unfold_*",
+        "value" = |s| s.tokens() * s.n,
+        |s| {
+            let values = s.tokens() * s.n;
+            let operations = values * (s.block.ilog2() as usize + 4);
+            cost(s.tokens() * (I32 + s.row_bytes) + s.n, F32 * values, operations)
+        },
+        |_| 3,
+        "threads share the scale of a block, signs and the token"
+    ),
     each!("swiglu_f32", reads 2, writes 1, ops 5),
     each!("sigmoid_mul_f32", reads 2, writes 1, ops 4),
     model!(
@@ -278,6 +302,16 @@ pub const MODELS: &[Model] = &[
         |_| 2,
         "each thread of a token reads its cell"
     ),
+    each!("cont_f32", reads 1, writes 1, ops 0),
+    each!("add_matrices_f32", reads 2, writes 1, ops 1),
+    each!("sub_matrices_f32", reads 2, writes 1, ops 1),
+    each!("mul_matrices_f32", reads 2, writes 1, ops 1),
+    model!("tri_f32", "value" = |s| s.rows * s.n * s.n, |s| cost(
+        F32 * s.rows * s.n * (s.n - 1 + 2 * s.plain) / 2,
+        F32 * s.rows * s.n * s.n,
+        0
+    )),
+    each!("cumsum_f32", reads 1, writes 1, ops 1),
     model!(
         "mul_mat_*_f32",
         "weight" = weights,
@@ -307,6 +341,13 @@ pub const MODELS: &[Model] = &[
         "a block of 16 rows reads x"
     ),
     model!(
+        "mul_mat_vec_pq2_0_digits_8",
+        "weight" = weights,
+        |s| cost(s.n_out * s.row_bytes + digits(s), F32 * s.n_out * s.tokens(), products(s)),
+        |s| 2 + s.tokens(),
+        "a block of 16 rows reads x"
+    ),
+    model!(
         "mul_mat_vec_*_q8_1",
         "weight" = weights,
         |s| cost(s.n_out * s.row_bytes + q8_1(s), F32 * s.n_out * s.tokens(), products(s)),
@@ -323,6 +364,26 @@ pub const MODELS: &[Model] = &[
     ),
     each!("l2_norm_f32", reads 1, writes 1, ops 3),
     each!("l2_norm_inside_f32", reads 1, writes 1, ops 4),
+    model!(
+        "products_f32",
+        "value" = |s| s.n_seqs * s.rows * s.n_out,
+        |s| {
+            let values = s.n_seqs * s.rows * s.n_out;
+            cost(F32 * s.n_seqs * (s.rows + s.n_out) * s.n, F32 * values, 2 * s.n * values)
+        },
+        |s| s.rows.max(s.n_out).div_ceil(32),
+        "a tile of 32 rows and 32 columns reads both"
+    ),
+    model!(
+        "sum_products_f32",
+        "value" = |s| s.n_seqs * s.rows,
+        |s| {
+            let rows = s.n_seqs * s.rows;
+            cost(F32 * (rows * s.n + s.n_seqs * s.n), F32 * rows, 2 * rows * s.n)
+        },
+        |_| 2,
+        ROWS_SHARE
+    ),
     model!(
         "qkv_rope_append_*",
         "value" = |s| s.heads() + 2 * s.heads_kv(),
@@ -394,6 +455,17 @@ pub const MODELS: &[Model] = &[
         ROWS_SHARE
     ),
     model!(
+        "solve_tri_f32",
+        "value" = |s| s.n_seqs * s.n * s.n_out,
+        |s| {
+            let values = s.n_seqs * s.n * s.n_out;
+            let of_a = s.n_seqs * s.n * (s.n + 1) / 2;
+            cost(F32 * (of_a + values), F32 * values, s.n * values)
+        },
+        |s| s.n_out,
+        "every column reads the matrix"
+    ),
+    model!(
         "conv_input_f32",
         "value" = |s| s.tokens() * s.n,
         |s| {
@@ -451,6 +523,7 @@ pub const MODELS: &[Model] = &[
     model!("top_k_f32", "candidate" = values, |s| {
         cost(CANDIDATE * values(s) + F32 * s.rows * s.k, (F32 + I32) * s.rows * s.k, 66 * values(s))
     }),
+    each!("exp_f32", reads 1, writes 1, ops 1),
     each!("silu_f32", reads 1, writes 1, ops 4),
     each!("sigmoid_f32", reads 1, writes 1, ops 3),
     model!(
