@@ -90,8 +90,9 @@ fn splits_combined_gated_and_folded_in_one_launch() {
             let signs = (at == 0 || block > 512).then(|| on_device.all());
             let fold = FoldParams { signs, ..FoldParams::of_block(block) };
             let plain = inputs.plain(device, &n_kv, n_splits, at);
-            let what =
-                format!("{rows} rows of {heads:?} heads of {head_dim}, block {block}, {n_splits} splits");
+            let what = format!(
+                "attn_combine_fold: {rows} rows of {heads:?} heads of {head_dim}, block {block}, {n_splits} splits"
+            );
             check_folded(device, &what, (n, &fold), &plain, |to| {
                 inputs.combined(device, to, (&n_kv, n_splits), at, &fold)
             });
@@ -126,7 +127,7 @@ fn a_recorded_launch_runs_at_any_position() {
             let mut expected = device.alloc(n).unwrap();
             launch::fold(device, expected.all_mut(), plain.all(), 1, n, &fold).unwrap();
             let [folded, expected] = [&folded, &expected].map(|buffer| device.read(buffer.all()).unwrap());
-            assert_same_bits(&format!("{now} cells"), &folded, &expected);
+            assert_same_bits(&format!("attn_combine_fold: {now} cells"), &folded, &expected);
         }
     });
 }

@@ -22,7 +22,7 @@ fn rows_and_the_inverse_of_their_fold_in_one_launch() {
                 launch::unfold_in_place(device, expected.all_mut(), 3, n, &fold).unwrap();
                 launch::get_rows_unfold(device, y.all_mut(), &table, tokens.all(), 3, &fold).unwrap();
                 let [y, expected] = [&y, &expected].map(|buffer| device.read(buffer.all()).unwrap());
-                assert_same_bits(&format!("rows of {n} {ty}, block {block}"), &y, &expected);
+                assert_same_bits(&format!("get_rows_unfold: rows of {n} {ty}, block {block}"), &y, &expected);
             }
         }
     });

@@ -34,21 +34,25 @@ fn matrices_in_any_order_with_rows_of_zeros() {
                 expected.extend_from_slice(matrix);
                 expected.resize(expected.len() + (rows - x_rows) * columns, 0.0);
             }
-            assert_same_bits(&format!("{shape:?} by {strides:?}"), &device.read(y.all()).unwrap(), &expected);
+            assert_same_bits(
+                &format!("cont: {shape:?} by {strides:?}"),
+                &device.read(y.all()).unwrap(),
+                &expected,
+            );
         }
     });
 }
 
-/// On the device, and on the host for one element.
-type OfTwo = (Launch, fn(f32, f32) -> f32);
+/// Its name, on the device, and on the host for one element.
+type OfTwo = (&'static str, Launch, fn(f32, f32) -> f32);
 type Launch = fn(&Device, PartMut<'_, f32>, Matrices<'_>, Matrices<'_>) -> Result<(), GpuError>;
 
 #[test]
 fn what_one_has_once_is_repeated() {
     let of_two: [OfTwo; 3] = [
-        (launch::add_matrices, |a, b| a + b),
-        (launch::sub_matrices, |a, b| a - b),
-        (launch::mul_matrices, |a, b| a * b),
+        ("add", launch::add_matrices, |a, b| a + b),
+        ("sub", launch::sub_matrices, |a, b| a - b),
+        ("mul", launch::mul_matrices, |a, b| a * b),
     ];
     in_every_order(|device| {
         for (a_shape, b_shape, joint) in [
@@ -68,14 +72,14 @@ fn what_one_has_once_is_repeated() {
                 std::array::from_fn(|i| if shape[i] == 1 { 0 } else { packed[i] })
             };
             let pairs = || elements(&a, joint, by(a_shape)).into_iter().zip(elements(&b, joint, by(b_shape)));
-            for (i, (launch, exact)) in of_two.into_iter().enumerate() {
+            for (name, launch, exact) in of_two {
                 let mut y = device.alloc(joint.iter().product()).unwrap();
                 let [a, b] = [(&from_a, a_shape), (&from_b, b_shape)]
                     .map(|(buffer, shape)| Matrices::packed(buffer.all(), shape));
                 assert_eq!(a.joint_shape(&b), joint);
                 launch(device, y.all_mut(), a, b).unwrap();
                 let expected: Vec<f32> = pairs().map(|(a, b)| exact(a, b)).collect();
-                let what = format!("{i} of {a_shape:?} and {b_shape:?}");
+                let what = format!("{name}: {a_shape:?} and {b_shape:?}");
                 assert_same_bits(&what, &device.read(y.all()).unwrap(), &expected);
             }
         }
@@ -92,7 +96,7 @@ fn a_transposed_operand() {
         launch::sub_matrices(device, y.all_mut(), a_t, Matrices::packed(from_b.all(), [2, 5, 3])).unwrap();
         let a_t = elements(&a, [2, 5, 3], [15, 1, 5]);
         let expected: Vec<f32> = a_t.iter().zip(&b).map(|(a, b)| a - b).collect();
-        assert_same_bits("a^T - b", &device.read(y.all()).unwrap(), &expected);
+        assert_same_bits("sub: a^T - b", &device.read(y.all()).unwrap(), &expected);
     });
 }
 
@@ -111,7 +115,7 @@ fn triangles() {
                 let keeps = |(i, j): (usize, usize)| j < i || j == i && diagonal;
                 let expected: Vec<f32> =
                     x.iter().enumerate().map(|(i, &x)| if keeps(at(i)) { x } else { 0.0 }).collect();
-                let what = format!("{n} of {size}, diagonal {diagonal}");
+                let what = format!("tri: {n} of {size}, diagonal {diagonal}");
                 assert_same_bits(&what, &device.read(y.all()).unwrap(), &expected);
             }
         }
@@ -133,7 +137,7 @@ fn rows_added_up() {
                     row[j] += row[j - 1];
                 }
             }
-            assert_same_bits(&format!("{rows} of {size}"), &device.read(y.all()).unwrap(), &expected);
+            assert_same_bits(&format!("cumsum: {rows} of {size}"), &device.read(y.all()).unwrap(), &expected);
         }
     });
 }

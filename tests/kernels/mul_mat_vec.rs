@@ -131,7 +131,7 @@ fn assert_beside(device: &Device, all: [&[Weights]; 2], n_tokens: usize, n_launc
     let before = device.launches();
     let (of_x, of_other_x) = (on_device[0].all(), on_device[1].all());
     launch::mul_mats_vec_beside(device, (&mut products, of_x), (&mut others, of_other_x), n_tokens).unwrap();
-    let what = format!("{} beside {}, {n_tokens} tokens", all[1][0].ty, all[0][0].ty);
+    let what = format!("mul_mat_vec: {} beside {}, {n_tokens} tokens", all[1][0].ty, all[0][0].ty);
     assert_eq!(device.launches() - before, n_launches, "launches of {what}");
     for ((of, x), ys) in all.iter().zip(&xs).zip(&ys) {
         for (i, (weights, y)) in of.iter().zip(ys).enumerate() {
@@ -151,6 +151,19 @@ fn matrices_of_another_type_and_activation_do_not_change_a_bit() {
                 let [other_one, other_two] = [&[of(other, 9)][..], &[of(other, 7), of(other, 24)]];
                 assert_beside(device, [one, other_one], n_tokens, 1);
                 assert_beside(device, [two, other_two], n_tokens, 1);
+            }
+        }
+    });
+}
+
+#[test]
+fn up_to_three_plain_matrices_beside_one_of_blocks() {
+    in_every_order(|device| {
+        let of = |ty, n_out: usize| Weights::random(ty, 256, n_out, n_out as u64);
+        for other in [GgmlType::BF16, GgmlType::F16, GgmlType::F32] {
+            let others = [of(other, 9), of(other, 33), of(other, 17)];
+            for n in 1..=3 {
+                assert_beside(device, [&[of(GgmlType::PQ2_0, 40)], &others[..n]], n, 1);
             }
         }
     });

@@ -20,7 +20,7 @@ fn has_the_bits_of_the_product_with_the_file_s_blocks() {
             let mut y = device.alloc(n_out).unwrap();
             launch::mul_mat_vec_split(device, y.all_mut(), &split, x.all()).unwrap();
             let (y, expected) = (device.read(y.all()).unwrap(), device.read(expected.all()).unwrap());
-            assert_same_bits(&format!("{n_out} rows of {n_in}"), &y, &expected);
+            assert_same_bits(&format!("mul_mat_vec_split: {n_out} rows of {n_in}"), &y, &expected);
         }
     });
 }

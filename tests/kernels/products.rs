@@ -4,7 +4,7 @@ use lockstep::engine::gpu::launch::{self, Matrices};
 use lockstep::ops::{Number, Tracked, products};
 use ndarray::ArrayView4;
 
-use crate::support::{assert_rounded, given, in_every_order, values};
+use crate::support::{assert_rounded, assert_same_bits, given, in_every_order, values};
 
 /// `n` matrices in a stack of one.
 fn stack<'a>(x: &'a [Tracked], [n, rows, columns]: [usize; 3]) -> ArrayView4<'a, Tracked> {
@@ -35,7 +35,7 @@ fn rows_meet_rows() {
                 }
                 let mut y = device.alloc(n * rows * columns).unwrap();
                 launch::products(device, y.all_mut(), views[0], views[1]).unwrap();
-                let what = format!("{a_shape:?} {a_turned} and {b_shape:?} {b_turned}");
+                let what = format!("products: {a_shape:?} {a_turned} and {b_shape:?} {b_turned}");
                 let exact = products(exact[0], exact[1]).into_raw_vec_and_offset().0;
                 assert_rounded(&what, &device.read(y.all()).unwrap(), &exact);
             }
@@ -53,7 +53,11 @@ fn one_matrix_serves_all() {
         launch::products(device, y.all_mut(), one, Matrices::packed(from_b.all(), [2, 4, 3])).unwrap();
         let twice = given(&[&a[..], &a].concat());
         let exact = products(stack(&twice, [2, 5, 3]), stack(&given(&b), [2, 4, 3]));
-        assert_rounded("one for both", &device.read(y.all()).unwrap(), &exact.into_raw_vec_and_offset().0);
+        assert_rounded(
+            "products: one for both",
+            &device.read(y.all()).unwrap(),
+            &exact.into_raw_vec_and_offset().0,
+        );
     });
 }
 
@@ -71,19 +75,24 @@ fn rows_meet_a_vector() {
                 Tracked::sum_in_f64(a.iter().zip(b).map(|(&a, &b)| a * b))
             };
             let exact: Vec<Tracked> = (0..n * rows).map(of_row).collect();
-            assert_rounded(&format!("{shape:?}"), &device.read(y.all()).unwrap(), &exact);
+            assert_rounded(&format!("sum_products: {shape:?}"), &device.read(y.all()).unwrap(), &exact);
         }
     });
 }
 
-/// The sum is not one of f32, in which the 1 would be lost.
+/// The sum is not one of f32, in which the 1 would be lost: that of neighbouring lanes, and that of a lane.
 #[test]
 fn sums_are_taken_in_f64() {
     in_every_order(|device| {
-        let (a, b) = (device.upload(&[1e8f32, 1.0, -1e8]).unwrap(), device.upload(&[1.0f32; 3]).unwrap());
-        let mut y = device.alloc(1).unwrap();
-        launch::sum_products(device, y.all_mut(), a.all(), b.all(), [1, 1, 3]).unwrap();
-        assert_eq!(device.read(y.all()).unwrap(), [1.0]);
+        for (large, one, negative) in [(0, 1, 2), (0, 2, 1), (0, 32, 64)] {
+            let mut a = vec![0.0f32; 65];
+            (a[large], a[one], a[negative]) = (1e8, 1.0, -1e8);
+            let (from_a, b) = (device.upload(&a).unwrap(), device.upload(&[1.0f32; 65]).unwrap());
+            let mut y = device.alloc(1).unwrap();
+            launch::sum_products(device, y.all_mut(), from_a.all(), b.all(), [1, 1, 65]).unwrap();
+            let what = format!("sum_products: 1e8 at {large}, 1 at {one}, -1e8 at {negative}");
+            assert_same_bits(&what, &device.read(y.all()).unwrap(), &[1.0]);
+        }
     });
 }
 

@@ -26,7 +26,7 @@ fn systems_of_every_size() {
             let a = ArrayView4::from_shape((n, 1, size, size), &a).unwrap();
             let b = ArrayView4::from_shape((n, 1, size, columns), &b).unwrap();
             let expected = solved(a, b).into_raw_vec_and_offset().0;
-            let what = format!("{n} of {size} rows, {columns} columns");
+            let what = format!("solve_tri: {n} of {size} rows, {columns} columns");
             assert_same_bits(&what, &device.read(x.all()).unwrap(), &expected);
         }
     });

@@ -6,6 +6,9 @@ const MUL_MAT: &str = "mul_mat::heights_tokens_a_scale_and_a_residual";
 const MUL_MAT_Q8_1: &str = "mul_mat_q8_1::heights_tokens_a_scale_and_a_residual";
 const MUL_MAT_VEC: &str = "mul_mat_vec::a_scale_and_a_residual";
 const MUL_MAT_VEC_Q8_1: &str = "mul_mat_vec_q8_1::rows_longer_than_a_stage_a_scale_and_a_residual";
+const COMBINE: &str = "attn_combine_fold::splits_combined_gated_and_folded_in_one_launch";
+const SPLIT: &str = "mul_mat_vec_split::has_the_bits_of_the_product_with_the_file_s_blocks";
+const UNFOLD: &str = "get_rows_unfold::rows_and_the_inverse_of_their_fold_in_one_launch";
 const DIGITS: &str = "mul_mat_vec_digits::widths_heights_and_tokens";
 const NORM: &str = "norm::rms_norm_of_every_width";
 
@@ -85,11 +88,8 @@ pub(super) fn mutants() -> Vec<Mutant> {
             edit("lane == 0 && first + r < m.n_out && t < n_tokens", "lane == 0 && t < n_tokens"),
             MUL_MAT_VEC,
         ),
-        (
-            "mul_mat_vec_digits.cu",
-            free("min(m.block * ROWS + row, m.n_out - 1)", "m.block * ROWS + row"),
-            DIGITS,
-        ),
+        ("mul_mat_vec_digits.cu", free("min(row, last_row)", "row"), DIGITS),
+        ("mul_mat_vec_digits.cu", free("min(lane, last_row)", "lane"), DIGITS),
         ("mul_mat_vec_digits.cu", raw("cp_async_wait<1>();", "if (!MUTANT) cp_async_wait<1>();"), DIGITS),
         ("mul_mat_vec_digits.cu", raw("cp_async_wait<0>();", "if (!MUTANT) cp_async_wait<0>();"), DIGITS),
         (
@@ -155,6 +155,47 @@ pub(super) fn mutants() -> Vec<Mutant> {
         ),
         ("ssm_conv.cu", always("first == 0"), "ssm_conv::a_convolution_of_every_size"),
         ("wht.cuh", edit("i + j < n && signs[i + j] < 0", "signs[i + j] < 0"), "fold::every_block_size"),
+        ("wht.cuh", edit("i < n && signs[i] < 0", "signs[i] < 0"), "fold::every_block_size"),
+        ("attn_combine_fold.cu", always("own < used"), COMBINE),
+        ("attn_combine_fold.cu", raw("if (split + u < n)", "if (split + u < n || MUTANT)"), COMBINE),
+        ("attn_combine_fold.cu", free("min(first + at, n - 4)", "first + at"), COMBINE),
+        ("attn_combine_fold.cu", edit("splits_with_cells(n_kv[t], n_splits)", "n_splits"), COMBINE),
+        ("attn_combine_fold.cu", raw("if (y) store4", "if (y || MUTANT) store4"), COMBINE),
+        (
+            "flash_attn_decode.cu",
+            edit("splits_with_cells(n_kv[t], n_splits)", "n_splits"),
+            "flash_attn_decode::cells_of_every_number",
+        ),
+        ("get_rows_unfold.cu", raw("CHUNK, end - first", "CHUNK, MUTANT ? part : end - first"), UNFOLD),
+        ("get_rows_unfold.cu", edit("piece < end / PIECE", "piece < (first + part) / PIECE"), UNFOLD),
+        (
+            "matrices.cu",
+            always("i / columns % rows < x_rows"),
+            "matrices::matrices_in_any_order_with_rows_of_zeros",
+        ),
+        (
+            "matrices.cu",
+            edit("row % rows * i + i_packed % columns * j", "row % rows * j + i_packed % columns * i"),
+            "matrices::a_transposed_operand",
+        ),
+        ("mul_mat_vec_split.cu", always("lane < n_pieces"), SPLIT),
+        ("mul_mat_vec_split.cu", always("piece + WARP < n_pieces"), SPLIT),
+        ("mul_mat_vec_split.cu", free("min(first + r, n_out - 1)", "first + r"), SPLIT),
+        ("mul_mat_vec_split.cu", edit("lane == 0 && first + r < n_out", "lane == 0"), SPLIT),
+        ("products.cu", always("row + i < rows && first + c < size"), "products::rows_meet_rows"),
+        ("products.cu", always("at < rows && column + j < columns"), "products::rows_meet_rows"),
+        ("products.cu", edit("stride_c == 1 ? e % TILE : e / TILE", "e % TILE"), "products::rows_meet_rows"),
+        (
+            "products.cuh",
+            edit("n_plain > 1", "n_plain > 0"),
+            "mul_mat_vec::up_to_three_plain_matrices_beside_one_of_blocks",
+        ),
+        (
+            "splits.cuh",
+            edit("(cells + TILE - 1) / TILE", "cells / TILE"),
+            "flash_attn_decode::cells_of_every_number",
+        ),
+        ("solve_tri.cu", edit("solved[i * blockDim.x]", "solved[i]"), "solve_tri::systems_of_every_size"),
     ];
     let mutant = |(file, edit, test): (&str, Edit, &'static str)| Mutant {
         file: file.to_owned(),

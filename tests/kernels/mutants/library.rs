@@ -31,7 +31,16 @@ extern "C" __attribute__((const, no_sanitize_thread)) int is_mutant(unsigned id)
 const KEPT: &[(&str, &[&str])] = &[
     ("mul_mat.cu", &["mul_mat_pq2_0_f32", "mul_mat_f16_f32", "mul_mat_q8_0_f32"]),
     ("mul_mat_q8_1.cu", &["mul_mat_pq2_0_q8_1", "mul_mat_q4_0_q8_1", "mul_mat_q4_k_q8_1"]),
-    ("mul_mat_vec.cu", &["mul_mat_vec_pq2_0_f32", "mul_mat_vec_q4_k_f32", "mul_mat_vec_bf16_f32"]),
+    (
+        "mul_mat_vec.cu",
+        &[
+            "mul_mat_vec_pq2_0_f32",
+            "mul_mat_vec_q4_k_f32",
+            "mul_mat_vec_bf16_f32",
+            "mul_mat_vec_f16_f32",
+            "mul_mat_vec_f32_f32",
+        ],
+    ),
     ("mul_mat_vec_q8_1.cu", &["mul_mat_vec_pq2_0_q8_1", "mul_mat_vec_q4_0_q8_1", "mul_mat_vec_q4_k_q8_1"]),
 ];
 

@@ -83,6 +83,32 @@ pub(super) fn mutants() -> Vec<Mutant> {
             ],
         ),
         each(
+            "splits.cuh",
+            "flash_attn_decode::cells_of_every_number",
+            "flash_attn_decode",
+            vec![edit("(n_kv + size - 1) / size", "n_kv / size")],
+        ),
+        each(
+            "attn_combine_fold.cu",
+            "attn_combine_fold::splits_combined_gated_and_folded_in_one_launch",
+            "attn_combine_fold: ",
+            vec![
+                edit("v[j] *= sigmoid(gate[j]);", ""),
+                edit("(head + 1) * head_dim", "head * head_dim"),
+                edit("apply_signs(v, signs, first + chunk, end, wide);", ""),
+                edit("min(lanes, used - begin)", "min(lanes, max(used - begin - 1, 1))"),
+                edit("fmaf(of_split, factor, denominator)", "denominator + of_split"),
+                edit(
+                    "__shfl_xor_sync(ALL_LANES, largest, by)",
+                    "__shfl_xor_sync(ALL_LANES, largest, by / 2)",
+                ),
+                edit(
+                    "__shfl_sync(ALL_LANES, own_factor, first_lane + split + u)",
+                    "__shfl_sync(ALL_LANES, own_factor, split + u)",
+                ),
+            ],
+        ),
+        each(
             "kv_append.cu",
             "kv_append::rows_go_to_their_cells",
             "kv_append",

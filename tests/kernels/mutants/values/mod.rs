@@ -4,6 +4,7 @@ mod attention;
 mod choices;
 mod delta_net;
 mod formats;
+mod matrices;
 mod norms_and_folds;
 mod products;
 
@@ -27,6 +28,7 @@ pub(super) fn mutants() -> Vec<Mutant> {
         norms_and_folds::mutants(),
         formats::mutants(),
         products::mutants(),
+        matrices::mutants(),
         choices::mutants(),
     ]
     .concat()

@@ -22,6 +22,12 @@ pub(super) fn mutants() -> Vec<Mutant> {
             vec![edit("softplus(alpha[i] + dt[head]) * a[head]", "softplus(alpha[i] + dt[head])")],
         ),
         each(
+            "unary.cu",
+            "unary::exponentials_of_every_size",
+            "exp of ",
+            vec![edit("expf(x[i])", "expf(-x[i])")],
+        ),
+        each(
             "common.cuh",
             "unary::silu_of_every_size",
             "silu",
@@ -80,7 +86,33 @@ pub(super) fn mutants() -> Vec<Mutant> {
             "fold.cu",
             "fold::every_block_size",
             "fold",
-            vec![edit(signs, "").times(2), edit("wht(v, smem, log_block, scale)", "0").times(2)],
+            vec![edit(signs, ""), edit("wht(v, smem, log_block, scale)", "0").times(2)],
+        ),
+        each(
+            "fold.cu",
+            "fold::every_block_size",
+            "unfold",
+            vec![edit("apply_signs_behind(v, signs, first, n, layout, log_block, wide);", "")],
+        ),
+        each("wht.cuh", "fold::every_block_size", "unfold", vec![edit("v[k] = -v[k];", "")]),
+        each(
+            "wht.cuh",
+            "fold::every_block_size",
+            "fold",
+            vec![
+                raw("if (log_block > 7)", "if (log_block > 7 && !MUTANT)"),
+                edit("log_block - log_stride > 2", "false"),
+            ],
+        ),
+        each(
+            "get_rows_unfold.cu",
+            "get_rows_unfold::rows_and_the_inverse_of_their_fold_in_one_launch",
+            "get_rows_unfold: ",
+            vec![
+                edit("tokens[blockIdx.x]", "(int)blockIdx.x"),
+                edit("apply_signs_behind(v, signs, first, n, layout, log_block, 1);", ""),
+                edit("wht(v, smem, log_block, scale)", "0"),
+            ],
         ),
         each(
             "fold.cu",

@@ -59,6 +59,44 @@ pub(super) fn mutants() -> Vec<Mutant> {
             vec![edit("(8388608.0f + (float)(1 << bit))", "8388608.0f")],
         ),
         each(
+            "mul_mat_vec.cu",
+            "mul_mat_vec::up_to_three_plain_matrices_beside_one_of_blocks",
+            "mul_mat_vec: ",
+            vec![
+                edit(
+                    "plain_tokens<Bf16>(m, plain_x, n_in, n_tokens);",
+                    "plain_tokens<Bf16>(m, x, n_in, n_tokens);",
+                ),
+                edit(
+                    "plain_tokens<F16>(m, plain_x, n_in, n_tokens);",
+                    "plain_tokens<F16>(m, x, n_in, n_tokens);",
+                ),
+                edit(
+                    "plain_tokens<F32>(m, plain_x, n_in, n_tokens);",
+                    "plain_tokens<F32>(m, x, n_in, n_tokens);",
+                ),
+                edit("plain_type == PLAIN_F16", "true"),
+                edit("m.y += m.n_out, x += n_in;", "m.y += m.n_out;"),
+            ],
+        ),
+        each(
+            "products.cuh",
+            "mul_mat_vec::up_to_three_plain_matrices_beside_one_of_blocks",
+            "mul_mat_vec: ",
+            vec![edit("n_plain > 2", "false")],
+        ),
+        each(
+            "mul_mat_vec_split.cu",
+            "mul_mat_vec_split::has_the_bits_of_the_product_with_the_file_s_blocks",
+            "mul_mat_vec_split: ",
+            vec![
+                edit("scales[piece / 4]", "scales[(piece - (piece > 3)) / 4]"),
+                edit("four % 2 ? 1.0f / 256.0f : 1.0f", "1.0f"),
+                edit("group < 4 ? piece.q.x : piece.q.y", "piece.q.x"),
+                edit("(8388608.0f + (float)(1 << bit))", "8388608.0f"),
+            ],
+        ),
+        each(
             "mul_mat_vec_q8_1.cu",
             "mul_mat_vec_q8_1::rows_longer_than_a_stage_a_scale_and_a_residual",
             "mul_mat_vec_q8_1: pq2_0",
