@@ -95,6 +95,7 @@ pub(super) fn mutants() -> Vec<Mutant> {
             vec![
                 edit("v[j] *= sigmoid(gate[j]);", ""),
                 edit("(head + 1) * head_dim", "head * head_dim"),
+                edit("q_full + 2 * row", "q_full"),
                 edit("apply_signs(v, signs, first + chunk, end, wide);", ""),
                 edit("min(lanes, used - begin)", "min(lanes, max(used - begin - 1, 1))"),
                 edit("fmaf(of_split, factor, denominator)", "denominator + of_split"),

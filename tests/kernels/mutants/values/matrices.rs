@@ -41,6 +41,7 @@ pub(super) fn mutants() -> Vec<Mutant> {
             "products::rows_meet_rows",
             "products: ",
             vec![
+                edit("a += (size_t)n * a_n;", ""),
                 edit("of_a[j * PITCH + c]", "of_a[c * PITCH + j]"),
                 raw("] : 0.0f;", "] : (MUTANT ? 1.0f : 0.0f);"),
             ],
@@ -84,6 +85,7 @@ pub(super) fn mutants() -> Vec<Mutant> {
                 ),
                 edit("b[(size_t)i * columns]", "b[(size_t)(size - 1 - i) * columns]"),
                 edit("a[i * size + i]", "1.0f"),
+                edit("a += (size_t)blockIdx.x * size * size;", ""),
             ],
         ),
     ]
