@@ -16,7 +16,7 @@
 #include "splits.cuh"
 #include "wht.cuh"
 
-#define BATCH 16  // splits whose sums are on their way at a time
+#define BATCH 8  // splits whose sums are on their way at a time
 
 extern __shared__ float smem[];
 

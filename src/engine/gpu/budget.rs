@@ -92,19 +92,6 @@ pub const BUDGETS: &[Budget] = &[
     budget("unary", 256, STREAM),
 ];
 
-/// Kernels that may have a stack on an architecture, of so many bytes at most. The compiler for sm_80 is one to four registers short of
-/// what these hold with 128; with more, one block less would run at a time.
-pub(super) const STACKS: &[(&str, &str, usize)] = &[
-    ("mul_mat_vec_ptq1_0_f32", "sm_80", 16),
-    ("mul_mat_vec_q4_k_f32", "sm_80", 8),
-    ("mul_mat_vec_tq1_0_f32", "sm_80", 16),
-];
-
-/// Bytes of stack that a kernel may have on an architecture.
-pub(super) fn stack_of(kernel: &str, arch: &str) -> usize {
-    STACKS.iter().find(|(of, on, _)| (*of, *on) == (kernel, arch)).map_or(0, |(.., bytes)| *bytes)
-}
-
 /// The budget of a file, by its stem.
 pub fn budget_of(file: &str) -> Option<&'static Budget> {
     BUDGETS.iter().find(|budget| budget.file == file)

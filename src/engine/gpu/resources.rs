@@ -2,7 +2,6 @@
 
 use rayon::prelude::*;
 
-use super::budget::stack_of;
 use super::{GpuError, budget_of, compile, sources};
 
 /// A kernel and what it takes on each architecture.
@@ -27,7 +26,7 @@ impl Checked {
         for (arch, on) in archs.iter().zip(&self.on) {
             match on {
                 None => found.push(format!("{arch}: the compiler says nothing of it")),
-                Some(of) if of.is_local() && !is_allowed(of, arch) => found.push(format!(
+                Some(of) if of.is_local() => found.push(format!(
                     "{arch}: a stack of {} bytes, {} bytes spilled and {} fetched back",
                     of.stack, of.spill_stores, of.spill_loads
                 )),
@@ -44,10 +43,6 @@ impl Checked {
     pub fn registers(&self) -> usize {
         self.on.iter().flatten().map(|of| of.registers).max().unwrap_or(0)
     }
-}
-
-fn is_allowed(of: &Resources, arch: &str) -> bool {
-    of.stack > 0 && of.stack <= stack_of(&of.kernel, arch)
 }
 
 /// Compiles all kernels for all these architectures (`sm_90`), on all processors.
@@ -175,25 +170,6 @@ ptxas info    : Compile time = 38.679 ms
         assert_eq!((second.registers, second.stack, second.shared), (24, 64, 0));
         assert_eq!((second.spill_stores, second.spill_loads), (80, 116));
         assert!(second.is_local());
-    }
-
-    #[test]
-    fn a_stack_is_allowed_to_a_kernel_on_an_architecture_only() {
-        let of = |kernel: &str, stack| {
-            let on = Resources { kernel: kernel.to_owned(), stack, spill_loads: 8, ..Resources::default() };
-            Checked {
-                kernel: kernel.to_owned(),
-                file: "",
-                parameters: String::new(),
-                limit: 128,
-                on: vec![Some(on)],
-            }
-        };
-        let problems = |of: Checked, arch: &str| of.problems(&[arch.to_owned()]).len();
-        assert_eq!(problems(of("mul_mat_vec_q4_k_f32", 8), "sm_80"), 0);
-        assert_eq!(problems(of("mul_mat_vec_q4_k_f32", 16), "sm_80"), 1);
-        assert_eq!(problems(of("mul_mat_vec_q4_k_f32", 8), "sm_90"), 1);
-        assert_eq!(problems(of("silu_f32", 8), "sm_80"), 1);
     }
 
     #[test]
