@@ -16,7 +16,7 @@
 #include "splits.cuh"
 #include "wht.cuh"
 
-#define BATCH 8  // splits whose sums are on their way at a time
+#define BATCH 8  // splits whose sums are on their way at a time; the lanes of a head are a multiple
 
 extern __shared__ float smem[];
 
@@ -37,12 +37,12 @@ __device__ __forceinline__ void combine(float* v, const float* sums, const float
             float4 four[BATCH];
 #pragma unroll
             for (int u = 0; u < BATCH; u++)
-                if (split + u < n) four[u] = *(const float4*)(sums + (size_t)(begin + split + u) * head_dim);
+                four[u] = split + u < n ? *(const float4*)(sums + (size_t)(begin + split + u) * head_dim) : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+            // Splits that are not there have a factor and a denominator of 0.
 #pragma unroll
             for (int u = 0; u < BATCH; u++) {
                 const float factor = __shfl_sync(ALL_LANES, own_factor, first_lane + split + u);
                 const float of_split = __shfl_sync(ALL_LANES, own_denominator, first_lane + split + u);
-                if (split + u >= n) continue;
                 denominator = fmaf(of_split, factor, denominator);
                 v[0] = fmaf(four[u].x, factor, v[0]);
                 v[1] = fmaf(four[u].y, factor, v[1]);

@@ -157,7 +157,7 @@ pub(super) fn mutants() -> Vec<Mutant> {
         ("wht.cuh", edit("i + j < n && signs[i + j] < 0", "signs[i + j] < 0"), "fold::every_block_size"),
         ("wht.cuh", edit("i < n && signs[i] < 0", "signs[i] < 0"), "fold::every_block_size"),
         ("attn_combine_fold.cu", always("own < used"), COMBINE),
-        ("attn_combine_fold.cu", raw("if (split + u < n)", "if (split + u < n || MUTANT)"), COMBINE),
+        ("attn_combine_fold.cu", raw("split + u < n ?", "split + u < n || MUTANT ?"), COMBINE),
         ("attn_combine_fold.cu", free("min(first + at, n - 4)", "first + at"), COMBINE),
         ("attn_combine_fold.cu", edit("splits_with_cells(n_kv[t], n_splits)", "n_splits"), COMBINE),
         ("attn_combine_fold.cu", raw("if (y) store4", "if (y || MUTANT) store4"), COMBINE),
