@@ -224,9 +224,9 @@ __device__ __forceinline__ void product(const Weights& m, const float* x, const 
 
 // With how many blocks on a multiprocessor the compiler finds registers enough: it counts otherwise for sm_120 than before.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1000
-#define Q4_K_BOUNDS __launch_bounds__(256)
+#define Q4_K_BOUNDS 256
 #else
-#define Q4_K_BOUNDS __launch_bounds__(256, 2)
+#define Q4_K_BOUNDS 256, 2
 #endif
 
 extern "C" __global__ void __launch_bounds__(256, 2) mul_mat_vec_pq2_0_f32(
@@ -309,7 +309,7 @@ extern "C" __global__ void __launch_bounds__(256) mul_mat_vec_q4_0_f32(
     product<Q4_0>(m, x, plain_x, n_in, n_tokens, plain_type);
 }
 
-extern "C" __global__ void Q4_K_BOUNDS mul_mat_vec_q4_k_f32(
+extern "C" __global__ void __launch_bounds__(Q4_K_BOUNDS) mul_mat_vec_q4_k_f32(
     float* __restrict__ y0, float* __restrict__ y1, float* __restrict__ y2, float* __restrict__ y3, const u8* __restrict__ w0,
     const u8* __restrict__ w1, const u8* __restrict__ w2, const u8* __restrict__ w3, const float* __restrict__ x,
     const float* __restrict__ plain_x, const float* __restrict__ residual, int n0, int n1, int n2, int n3, int n_in, int n_tokens,

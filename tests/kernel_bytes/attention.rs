@@ -33,7 +33,7 @@ fn in_steps(bench: &Bench, cell: CellType) {
     let sizes =
         Sizes { n_seqs: 1, n_tokens, n_head, n_head_kv, head_dim, n_kv, cell_bytes, ..Sizes::default() };
     let [k, v] = caches(bench, cell, N_CELLS * n_head_kv * head_dim);
-    let (q, mask) = (bench.new(shape.n_values()), device.upload(&vec![1u8; n_tokens * n_kv]).unwrap());
+    let (q, mask) = (bench.values(shape.n_values()), device.upload(&vec![1u8; n_tokens * n_kv]).unwrap());
     let (mut kq, mut kqv) = (bench.room(shape.n_scores()), bench.room(shape.n_values()));
     bench.check(sizes, || launch::kq(device, kq.all_mut(), q.all(), k.cells(), &shape));
     bench.check(sizes, || launch::soft_max(device, kq.all_mut(), mask.all(), 0.1, &shape));
@@ -60,14 +60,14 @@ fn in_one_pass(bench: &Bench, cell: CellType) {
     let shape = |n_tokens| FlashShape { n_seqs: 1, n_tokens, n_head, n_head_kv, head_dim, scale: 0.1 };
 
     let one = shape(1);
-    let (q, visible) = (bench.new(one.n_values()), bench.ids([n_kv]));
+    let (q, visible) = (bench.values(one.n_values()), bench.ids([n_kv]));
     let (mut y, mut scratch) = (bench.room(one.n_values()), bench.room(one.n_scratch(parts)));
     bench.check(sizes(1), || {
         let (y, scratch) = (y.all_mut(), scratch.all_mut());
         launch::flash_attn_decode(device, y, scratch, q.all(), &cache, visible.all(), parts, &one)
     });
 
-    let (n, q_full) = (n_head * head_dim, bench.new(2 * one.n_values()));
+    let (n, q_full) = (n_head * head_dim, bench.values(2 * one.n_values()));
     let (signs, mut plain, mut folded) = (bench.signs(n), bench.room(n), bench.room(n));
     let fold = FoldParams { signs: Some(signs.all()), ..FoldParams::of_block(64) };
     for with_plain in [0, 1] {
@@ -79,7 +79,7 @@ fn in_one_pass(bench: &Bench, cell: CellType) {
     }
 
     let many = shape(12);
-    let (q, mut y) = (bench.new(many.n_values()), bench.room(many.n_values()));
+    let (q, mut y) = (bench.values(many.n_values()), bench.room(many.n_values()));
     let n_past = bench.ids([n_kv - 12]);
     bench.check(sizes(12), || {
         launch::flash_attn_prefill(device, y.all_mut(), q.all(), &cache, n_past.all(), &many)
@@ -101,7 +101,7 @@ fn appended(bench: &Bench, cell: CellType) {
         ..Sizes::default()
     };
     let [mut k_cache, mut v_cache] = caches(bench, cell, N_CELLS * n_embd_kv);
-    let [k, v] = [(); 2].map(|()| bench.new(n_tokens * n_embd_kv));
+    let [k, v] = [(); 2].map(|()| bench.values(n_tokens * n_embd_kv));
     let cells = bench.ids((0..n_tokens).map(|t| 7 * t));
     bench.check(sizes, || {
         let (to_k, to_v) = (k_cache.cells_mut(), v_cache.cells_mut());
@@ -111,9 +111,9 @@ fn appended(bench: &Bench, cell: CellType) {
     let (q_head_stride, kv_stride) = (2 * head_dim, n_embd_kv);
     let q_stride = n_head * q_head_stride;
     let shape = QkvShape { n_tokens, n_head, n_head_kv, head_dim, n_rot, q_stride, q_head_stride, kv_stride };
-    let [q_weight, k_weight] = [(); 2].map(|()| bench.new(head_dim));
+    let [q_weight, k_weight] = [(); 2].map(|()| bench.values(head_dim));
     let (q, table, positions) =
-        (bench.new(n_tokens * q_stride), bench.new(8 * n_rot), bench.ids(1..=n_tokens));
+        (bench.values(n_tokens * q_stride), bench.values(8 * n_rot), bench.ids(1..=n_tokens));
     let mut y = bench.room(n_tokens * n_head * head_dim);
     let inputs = QkvInputs {
         q: q.all(),

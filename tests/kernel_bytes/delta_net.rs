@@ -20,8 +20,8 @@ fn convolution(bench: &Bench) {
     let (device, n_seqs, n_tokens, channels, d_conv) = (&bench.device, 2, 40, 300, 4);
     let shape = ConvShape { n_seqs, n_tokens, channels, d_conv };
     let sizes = Sizes { n: channels, n_seqs, n_tokens, taps: d_conv, ..Sizes::default() };
-    let (mut states, qkv) = (bench.new(4 * shape.n_state()), bench.new(shape.n_values()));
-    let (kernel, from, to) = (bench.new(channels * d_conv), bench.ids([2, 0]), bench.ids([1, 3]));
+    let (mut states, qkv) = (bench.values(4 * shape.n_state()), bench.values(shape.n_values()));
+    let (kernel, from, to) = (bench.values(channels * d_conv), bench.ids([2, 0]), bench.ids([1, 3]));
     let (mut input, mut y) = (bench.room(shape.n_input()), bench.room(shape.n_values()));
     bench.check(sizes, || {
         launch::conv_input(device, input.all_mut(), states.all(), from.all(), qkv.all(), &shape)
@@ -45,9 +45,9 @@ fn recurrence(bench: &Bench, d: usize) {
     let DeltaShape { n_seqs, n_tokens, n_k, n_v, .. } = shape;
     let rows = n_seqs * n_tokens;
     let sizes = Sizes { n_seqs, n_tokens, n_head: n_v, n_head_kv: n_k, head_dim: d, ..Sizes::default() };
-    let [q, k, v] = [n_k, n_k, n_v].map(|heads| bench.new(rows * heads * d));
-    let (gate, beta, slots) = (bench.new(rows * n_v), bench.new(rows * n_v), bench.ids([2, 0]));
-    let (mut states, mut o) = (bench.new(3 * shape.n_state()), bench.room(rows * n_v * d));
+    let [q, k, v] = [n_k, n_k, n_v].map(|heads| bench.values(rows * heads * d));
+    let (gate, beta, slots) = (bench.values(rows * n_v), bench.values(rows * n_v), bench.ids([2, 0]));
+    let (mut states, mut o) = (bench.values(3 * shape.n_state()), bench.room(rows * n_v * d));
     for run in [launch::gated_delta_net, launch::delta_net_chunked] {
         bench.check(sizes, || {
             let heads = [(&q, n_k), (&k, n_k), (&v, n_v)]
@@ -71,11 +71,11 @@ fn step(bench: &Bench, d: usize) {
         ..Sizes::default()
     };
     let channels = (2 * n_k + n_v) * d;
-    let (qkv, kernel) = (bench.new(n_seqs * channels), bench.new(channels * d_conv));
-    let [alpha, beta] = [(); 2].map(|()| bench.new(n_seqs * n_v));
-    let [dt, a] = [(); 2].map(|()| bench.new(n_v));
-    let mut states = bench.new(3 * shape.n_state());
-    let mut conv = bench.new(4 * channels * (d_conv - 1));
+    let (qkv, kernel) = (bench.values(n_seqs * channels), bench.values(channels * d_conv));
+    let [alpha, beta] = [(); 2].map(|()| bench.values(n_seqs * n_v));
+    let [dt, a] = [(); 2].map(|()| bench.values(n_v));
+    let mut states = bench.values(3 * shape.n_state());
+    let mut conv = bench.values(4 * channels * (d_conv - 1));
     let [slots, from, to] = [[2, 0], [1, 3], [0, 2]].map(|slots| bench.ids(slots));
     let mut o = bench.room(n_seqs * n_v * d);
     let inputs = StepInputs {

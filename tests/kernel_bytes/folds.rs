@@ -8,8 +8,9 @@ use crate::Bench;
 pub(crate) fn check(bench: &Bench) {
     let (device, rows, n, head_dim) = (&bench.device, 3, 2048, 128);
     let signs = bench.signs(n);
-    let (a, b, w, of_head) = (bench.new(rows * n), bench.new(rows * n), bench.new(n), bench.new(head_dim));
-    let pairs = bench.new(2 * rows * n);
+    let (a, b, w, of_head) =
+        (bench.values(rows * n), bench.values(rows * n), bench.values(n), bench.values(head_dim));
+    let pairs = bench.values(2 * rows * n);
     let [mut y, mut folded, mut sum] = [(); 3].map(|()| bench.room(rows * n));
     for block in [128, 1024] {
         let fold = FoldParams { signs: Some(signs.all()), ..FoldParams::of_block(block) };

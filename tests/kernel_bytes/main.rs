@@ -30,7 +30,7 @@ struct Bench {
 
 impl Bench {
     /// `n` values on the device.
-    fn new(&self, n: usize) -> Buffer<f32> {
+    fn values(&self, n: usize) -> Buffer<f32> {
         let values: Vec<f32> = (0..n).map(|i| (i * 7919 % 1009) as f32 / 504.5 - 1.0).collect();
         self.device.upload(&values).unwrap()
     }
@@ -106,7 +106,7 @@ fn kernels_touch_what_their_models_say() {
 
 /// A model of fewer values than were launched: too many bytes are read, written and accessed.
 fn what_does_not_fit_is_found(bench: &Bench) {
-    let (x, mut y) = (bench.new(64), bench.room(64));
+    let (x, mut y) = (bench.values(64), bench.room(64));
     let sizes = Sizes { rows: 1, n: 63, ..Sizes::default() };
     bench.check(sizes, || lockstep::engine::gpu::launch::silu(&bench.device, y.all_mut(), x.all()));
     let found = bench.wrong.take();

@@ -7,7 +7,7 @@ use crate::Bench;
 
 pub(crate) fn check(bench: &Bench) {
     let (device, n, size, columns) = (&bench.device, 3, 40, 70);
-    let (a, b) = (bench.new(n * size * columns), bench.new(n * size * columns));
+    let (a, b) = (bench.values(n * size * columns), bench.values(n * size * columns));
     let mut y = bench.room(n * size * columns);
     let shape = [n, size, columns];
     let of = |values| Matrices::packed(values, shape);
@@ -18,7 +18,7 @@ pub(crate) fn check(bench: &Bench) {
     bench.check(sizes, || launch::mul_matrices(device, y.all_mut(), of(a.all()), of(b.all())));
     bench.check(sizes, || launch::cumsum(device, y.all_mut(), a.all(), columns));
 
-    let squares = bench.new(n * size * size);
+    let squares = bench.values(n * size * size);
     for diagonal in [false, true] {
         let mut y = bench.room(n * size * size);
         let sizes = Sizes { rows: n, n: size, plain: usize::from(diagonal), ..Sizes::default() };
@@ -27,14 +27,14 @@ pub(crate) fn check(bench: &Bench) {
 
     // a [n, columns, size], b [n, rows, size]
     let rows = 33;
-    let (of_columns, of_rows) = (bench.new(n * columns * size), bench.new(n * rows * size));
+    let (of_columns, of_rows) = (bench.values(n * columns * size), bench.values(n * rows * size));
     let mut product = bench.room(n * rows * columns);
     let sizes = Sizes { n_seqs: n, rows, n_out: columns, n: size, ..Sizes::default() };
     bench.check(sizes, || {
         let a = Matrices::packed(of_columns.all(), [n, columns, size]);
         launch::products(device, product.all_mut(), a, Matrices::packed(of_rows.all(), [n, rows, size]))
     });
-    let (vector, mut sums) = (bench.new(n * size), bench.room(n * rows));
+    let (vector, mut sums) = (bench.values(n * size), bench.room(n * rows));
     bench.check(sizes, || {
         launch::sum_products(device, sums.all_mut(), of_rows.all(), vector.all(), [n, rows, size])
     });

@@ -26,7 +26,7 @@ fn of_type(bench: &Bench, ty: GgmlType) {
     bench.check(sizes(3), || launch::get_rows(device, y.all_mut(), &w, ids.all(), 3));
 
     for n_tokens in [1, 4, 70] {
-        let (x, mut y) = (bench.new(n_tokens * n), bench.room(n_tokens * N_OUT));
+        let (x, mut y) = (bench.values(n_tokens * n), bench.room(n_tokens * N_OUT));
         bench.check(sizes(n_tokens), || launch::mul_mat(device, y.all_mut(), &w, x.all(), n_tokens, None));
         if ty.block_elements() == 1 {
             continue;
@@ -54,7 +54,7 @@ fn of_two_bits(bench: &Bench) {
     let bytes = vec![0x11; N_OUT * row_bytes];
     let sizes = Sizes { n, n_out: N_OUT, row_bytes, n_seqs: 1, n_tokens: 1, ..Sizes::default() };
     let w = SplitMatrix::upload(device, &bytes, n, N_OUT).unwrap();
-    let (x, mut y) = (bench.new(n), bench.room(N_OUT));
+    let (x, mut y) = (bench.values(n), bench.room(N_OUT));
     bench.check(sizes, || launch::mul_mat_vec_split(device, y.all_mut(), &w, x.all()));
 }
 
@@ -74,7 +74,7 @@ fn in_digits(bench: &Bench, n_tokens: usize) {
     let row_bytes = GgmlType::PQ2_0.row_bytes(n as u64).unwrap() as usize;
     let w = Matrix::upload(device, GgmlType::PQ2_0, &vec![0x11; N_OUT * row_bytes], n, N_OUT, 1.0).unwrap();
     let mut x = Digits::alloc(device, n, n_tokens).unwrap();
-    launch::quantize_digits(device, &mut x, bench.new(n_tokens * n).all(), n, n_tokens).unwrap();
+    launch::quantize_digits(device, &mut x, bench.values(n_tokens * n).all(), n, n_tokens).unwrap();
     let mut y = bench.room(n_tokens * N_OUT);
     let sizes = Sizes { n, n_out: N_OUT, row_bytes, n_seqs: 1, n_tokens, ..Sizes::default() };
     bench.check(sizes, || launch::mul_mat_vec_digits(device, y.all_mut(), &w, &x, n_tokens, None));
