@@ -1,7 +1,7 @@
 //! Embeds the kernels: their text, for NVRTC, and a library of them that runs on the CPU (feature `simt`).
 
 #[path = "kernels/simt/compile.rs"]
-#[allow(dead_code)]
+#[allow(dead_code)] // what only tests build with
 mod compile;
 
 use std::fmt::Write as _;

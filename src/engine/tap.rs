@@ -137,6 +137,9 @@ impl<'t> Emitter<'t> {
 
     /// Passes over tensors that are not computed apart.
     pub fn skip(&mut self, names: &[&str], layer: Option<usize>) {
+        if !self.tap.is_active() {
+            return;
+        }
         for name in names {
             *self.seen.entry(self.next_id(name, layer).name).or_insert(0) += 1;
         }

@@ -1,5 +1,5 @@
 //! Device memory: buffers and parts of them.
-#![allow(unsafe_code)]
+#![allow(unsafe_code)] // device memory by its address
 
 use std::marker::PhantomData;
 use std::ops::Range;

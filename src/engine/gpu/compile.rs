@@ -1,5 +1,5 @@
 //! Kernel text to machine code for one architecture: NVRTC, with results kept on disk.
-#![allow(unsafe_code)]
+#![allow(unsafe_code)] // NVRTC's functions
 
 use std::ffi::{CString, c_char};
 use std::fs;

@@ -1,5 +1,5 @@
 //! A device, and the launch of kernels by name.
-#![allow(unsafe_code)]
+#![allow(unsafe_code)] // launches, with arguments by their addresses
 
 use std::cell::Cell;
 use std::collections::HashMap;

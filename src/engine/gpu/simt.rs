@@ -2,7 +2,7 @@
 //!
 //! The library poses as `libcuda.so`. Loaded before cudarc looks for one, it is found in its place, and the whole host side runs as it
 //! does on a GPU.
-#![allow(unsafe_code)]
+#![allow(unsafe_code)] // functions of the emulator, by name
 
 use std::ffi::{CStr, CString, c_char, c_int, c_uint};
 use std::path::PathBuf;

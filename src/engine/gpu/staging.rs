@@ -1,5 +1,5 @@
 //! Large copies to the device through pinned memory: the next part is brought from the file while the last one travels.
-#![allow(unsafe_code)]
+#![allow(unsafe_code)] // pinned memory by its address
 
 use cudarc::driver::{CudaEvent, result};
 

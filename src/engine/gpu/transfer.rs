@@ -1,5 +1,5 @@
 //! Copies between host and device, and on the device.
-#![allow(unsafe_code)]
+#![allow(unsafe_code)] // copies, by addresses
 
 use bytemuck::Pod;
 use cudarc::driver::result;

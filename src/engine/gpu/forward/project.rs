@@ -1,7 +1,5 @@
 //! Matrix products with the weights of a file, folded or plain, and the embedding lookup.
 
-use std::borrow::Cow;
-
 use ndarray::{Array2, ArrayView2};
 
 use super::{Pass, Tensor, Tokens, launch};
@@ -137,8 +135,7 @@ impl Pass<'_, '_, '_> {
         let shape = (y.shape[0], y.shape[1]);
         let mut corrected = Array2::from_shape_vec(shape, before).expect("packed");
         taken.correct(&rows, &mut corrected);
-        let corrected = Cow::from(corrected.into_raw_vec_and_offset().0);
-        self.device.write(&mut y.all_mut(), &corrected)?;
+        self.device.write(&mut y.all_mut(), corrected.as_slice().expect("packed"))?;
         Ok(y)
     }
 }
