@@ -7,16 +7,18 @@ usage() {
     cat <<'EOF'
 build-llama.sh: build llama.cpp (static, CPU only) and llama-dump
 
-usage: scripts/build-llama.sh [--help | [--unfused | --early-2026] [PROGRAM]]
+usage: scripts/build-llama.sh [--help | [--build BUILD] [PROGRAM]]
 
   PROGRAM        a folder of scripts/ whose .cpp files are compiled and linked to llama.cpp: llama-dump (default) or op-goldens
-  --unfused      link it to a copy of the pinned tree in which cparams.fused_gdn_ar and cparams.fused_gdn_ch are false, so that
-                 gated delta nets are built from plain operators: chunked, or token by token
-  --early-2026   link it to a tree of March 2026, which normalises q and k of a delta net with ggml_l2_norm
+  --build BUILD  link it to another build than the usual one, which is the pinned tree with AVX2, FMA and F16C on x86-64:
+    scalar       the pinned tree for any x86-64: no SSE3 and later, no AVX, FMA and F16C, no repacked weights, no llamafile
+    avx512       the pinned tree with AVX-512 F, CD, VL, DQ, BW, VBMI, VNNI and BF16 as well
+    unfused      a copy of the pinned tree in which cparams.fused_gdn_ar and cparams.fused_gdn_ch are false, so that gated delta
+                 nets are built from plain operators: chunked, or token by token (--unfused says the same)
+    early-2026   a tree of March 2026, which normalises q and k of a delta net with ggml_l2_norm (--early-2026 says the same)
 
-Leaves the program as ${LOCKSTEP_CACHE:-$HOME/.cache/lockstep}/bin/PROGRAM, PROGRAM-unfused or PROGRAM-early-2026. Nothing is
-written elsewhere. What is already there is kept: a second call takes well under a second, and only a changed program is
-compiled again.
+Leaves the program as ${LOCKSTEP_CACHE:-$HOME/.cache/lockstep}/bin/PROGRAM or PROGRAM-BUILD. Nothing is written elsewhere. What
+is already there is kept: a second call takes well under a second, and only a changed program is compiled again.
 
 environment:
   LLAMA_DIR       a llama.cpp source tree to build instead of the pinned one (any tree from 2025 or later; with changes, if
@@ -59,17 +61,34 @@ die() {
     exit 2
 }
 
-for argument in "$@"; do
-    case $argument in
-        -h | --help) usage && exit 0 ;;
-        --unfused | --early-2026)
-            [ -z "$VARIANT" ] || die "--$VARIANT and $argument exclude each other"
-            [ -z "${LLAMA_DIR:-}" ] || die "$argument has a source tree of its own; unset LLAMA_DIR"
-            VARIANT=${argument#--}
+choose() { # BUILD
+    [ -z "$VARIANT" ] || die "the builds $VARIANT and $1 exclude each other"
+    case $1 in
+        scalar | avx512)
+            case $(uname -m) in
+                x86_64 | amd64) ;;
+                *) die "--build $1 is for x86-64, this machine is $(uname -m)" ;;
+            esac
             ;;
-        llama-dump | op-goldens) PROGRAM=$argument ;;
-        *) die "unknown argument '$argument' (see --help)" ;;
+        unfused | early-2026) [ -z "${LLAMA_DIR:-}" ] || die "--build $1 has a source tree of its own; unset LLAMA_DIR" ;;
+        *) die "unknown build '$1' (see --help)" ;;
     esac
+    VARIANT=$1
+}
+
+while [ $# -gt 0 ]; do
+    case $1 in
+        -h | --help) usage && exit 0 ;;
+        --build)
+            [ $# -gt 1 ] || die "--build needs a name (see --help)"
+            choose "$2"
+            shift
+            ;;
+        --unfused | --early-2026) choose "${1#--}" ;;
+        llama-dump | op-goldens) PROGRAM=$1 ;;
+        *) die "unknown argument '$1' (see --help)" ;;
+    esac
+    shift
 done
 OUTPUT=$PROGRAM${VARIANT:+-$VARIANT}
 
@@ -95,11 +114,15 @@ cmake_options() {
         -DGGML_METAL=OFF -DGGML_BLAS=OFF -DGGML_ACCELERATE=OFF \
         -DLLAMA_BUILD_TESTS=OFF -DLLAMA_BUILD_TOOLS=OFF -DLLAMA_BUILD_EXAMPLES=OFF -DLLAMA_BUILD_SERVER=OFF \
         -DLLAMA_BUILD_COMMON=OFF -DLLAMA_CURL=OFF -DLLAMA_OPENSSL=OFF
+    local on=ON
+    [ "$VARIANT" != scalar ] || {
+        on=OFF
+        printf '%s\n' -DGGML_CPU_REPACK=OFF -DGGML_LLAMAFILE=OFF
+    }
     case $(uname -m) in
-        x86_64 | amd64)
-            printf '%s\n' -DGGML_SSE42=ON -DGGML_AVX=ON -DGGML_AVX2=ON -DGGML_BMI2=ON -DGGML_FMA=ON -DGGML_F16C=ON
-            ;;
+        x86_64 | amd64) printf -- "-DGGML_%s=$on\n" SSE42 AVX AVX2 BMI2 FMA F16C ;;
     esac
+    [ "$VARIANT" != avx512 ] || printf -- '-DGGML_%s=ON\n' AVX512 AVX512_VBMI AVX512_VNNI AVX512_BF16
 }
 
 # Runs the arguments with SCRATCH set to an empty folder in the cache, which is gone afterwards.

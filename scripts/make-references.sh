@@ -30,7 +30,7 @@ case.toml:
   [[dump]]
   file = "token-1.npz"
   command = ["-t", "7", "--named"] # options of llama-dump apart from -m and --out
-  build = "unfused"                # only if it is not the pinned one: build-llama.sh --unfused
+  build = "unfused"                # only if it is not the usual one: build-llama.sh --build unfused
   committed = false                # only if it is too large for the repository: made where the case is named
 EOF
 }
@@ -132,7 +132,7 @@ one_dump() { # CASE MODEL FILE BUILD OPTION..
 
 ensure_build() { # BUILD
     case $BUILT in *" $1 "*) return ;; esac
-    if [ "$1" = pinned ]; then "$HERE/build-llama.sh" >&2; else "$HERE/build-llama.sh" "--$1" >&2; fi
+    if [ "$1" = pinned ]; then "$HERE/build-llama.sh" >&2; else "$HERE/build-llama.sh" --build "$1" >&2; fi
     BUILT="$BUILT$1 "
 }
 

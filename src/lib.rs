@@ -10,6 +10,8 @@ pub mod quant;
 
 pub mod gguf;
 
+pub mod arithmetic;
+
 pub mod ops;
 
 pub mod dump;

@@ -3,7 +3,7 @@
 
 usage: read_case.py model FILE        the word made, then preset, seed and type; or the word fetched, then the name; a line each
        read_case.py count FILE        how many [[dump]] tables there are
-       read_case.py builds FILE       the builds of llama.cpp that the dumps need, a line each: pinned, unfused, early-2026
+       read_case.py builds FILE       the builds of llama.cpp that the dumps need, a line each: pinned, or one of build-llama.sh
        read_case.py dump FILE INDEX   the dump's file name, its build, then llama-dump's options, each ended by a zero byte
        read_case.py committed FILE    yes, or no if its dumps are made on demand
 """
@@ -17,7 +17,7 @@ except ImportError:  # before Python 3.11; pip brings the same parser along
 
 
 PINNED = "pinned"
-BUILDS = (PINNED, "unfused", "early-2026")
+BUILDS = (PINNED, "scalar", "avx512", "unfused", "early-2026")
 
 
 def fail(path, message):

@@ -92,6 +92,14 @@ impl Rows<'_> {
         self.format.code_zero(self.row(n, values), values)
     }
 
+    /// The blocks of row `n` as they lie in the file; a change of the decoded row is not in them.
+    ///
+    /// # Panics
+    /// If `n` is not below `n_out`.
+    pub fn bytes_of_row(&self, n: usize) -> &[u8] {
+        &self.data[n * self.row_bytes..][..self.row_bytes]
+    }
+
     /// How the codes lie, if values are a code times one scale for each block ([`Format::codes`]).
     pub fn codes(&self) -> Option<Codes> {
         self.format.codes()
@@ -103,8 +111,7 @@ impl Rows<'_> {
     /// If `n` is not below `n_out`.
     pub fn scales_of_row(&self, n: usize) -> Vec<f32> {
         let scale = |codes: Codes| {
-            let row = &self.data[n * self.row_bytes..][..self.row_bytes];
-            let blocks = row.chunks_exact(self.ty().block_bytes());
+            let blocks = self.bytes_of_row(n).chunks_exact(self.ty().block_bytes());
             blocks.map(|block| codes.scale_of(block)).collect()
         };
         self.codes().map_or(Vec::new(), scale)
@@ -114,7 +121,7 @@ impl Rows<'_> {
     fn row(&self, n: usize, values: &[f32]) -> &[u8] {
         let fits = n < self.n_out && values.len() == self.n_in;
         assert!(fits, "row {n} of {}, {} values", self.n_out, values.len());
-        &self.data[n * self.row_bytes..][..self.row_bytes]
+        self.bytes_of_row(n)
     }
 }
 

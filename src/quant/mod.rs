@@ -3,6 +3,7 @@
 //! Adding a format: a file here that implements [`Format`], and one line in [`FORMATS`].
 
 pub use codes::Codes;
+pub use integers::{Integers, MOST_ELEMENTS, MOST_PARTS};
 
 use thiserror::Error;
 
@@ -16,6 +17,7 @@ mod f16;
 mod f32;
 mod f64;
 mod five_bit;
+mod integers;
 mod iq1_m;
 mod iq1_s;
 mod iq2_s;
@@ -77,6 +79,11 @@ pub trait Format: Sync {
         None
     }
 
+    /// Takes a block apart into integers, for a format that ggml multiplies so with rounded activations.
+    fn integers(&self) -> Option<IntegersOf> {
+        None
+    }
+
     /// Encodes whole blocks, sizes as for [`Format::decode`]; `None` if this crate never writes the format.
     fn encoder(&self) -> Option<Encoder> {
         None
@@ -85,6 +92,9 @@ pub trait Format: Sync {
 
 /// Encodes values into whole blocks. The file of the format says by which rule.
 pub type Encoder = fn(&[f32], &mut [u8]);
+
+/// Takes one block apart, of exactly its number of bytes.
+pub type IntegersOf = fn(&[u8]) -> Integers;
 
 /// Every format, in order of id. `tests/registries.rs` compares this table with the folder.
 pub const FORMATS: &[&dyn Format] = &[

@@ -10,7 +10,7 @@
 use bytemuck::{Pod, Zeroable};
 
 use super::blocks::{self, half, to_half};
-use super::{Codes, Encoder, Format};
+use super::{Codes, Encoder, Format, Integers, IntegersOf};
 use crate::tensor::GgmlType;
 
 const GROUP: usize = GgmlType::Q1_0.block_elements();
@@ -52,6 +52,13 @@ impl Format for Q1_0 {
 
     fn encoder(&self) -> Option<Encoder> {
         Some(|values, blocks| blocks::encode(values, blocks, encode))
+    }
+
+    fn integers(&self) -> Option<IntegersOf> {
+        Some(|bytes| {
+            let block: &Block = bytemuck::from_bytes(bytes);
+            Integers::plain(half(block.d), |e| 2 * i32::from(block.qs[e / 8] >> (e % 8) & 1) - 1, GROUP)
+        })
     }
 }
 

@@ -2,7 +2,8 @@
 //!
 //! Layout and code: `two_bit`, with `qs[16]`.
 
-use super::{Codes, Encoder, Format, codes, two_bit};
+use super::blocks::half;
+use super::{Codes, Encoder, Format, Integers, IntegersOf, codes, two_bit};
 use crate::tensor::GgmlType;
 
 const TYPE: GgmlType = GgmlType::Q2_0;
@@ -26,5 +27,12 @@ impl Format for Q2_0 {
 
     fn encoder(&self) -> Option<Encoder> {
         Some(|values, blocks| two_bit::encode(TYPE, values, blocks))
+    }
+
+    fn integers(&self) -> Option<IntegersOf> {
+        Some(|bytes| {
+            let code = |e: usize| i32::from(bytes[2 + e / 4] >> (2 * (e % 4)) & 3) - 1;
+            Integers::plain(half([bytes[0], bytes[1]]), code, TYPE.block_elements())
+        })
     }
 }

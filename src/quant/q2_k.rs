@@ -10,9 +10,9 @@
 
 use bytemuck::{Pod, Zeroable};
 
-use super::Format;
 use super::blocks::{self, half};
 use super::super_block::{GROUP, two_bits};
+use super::{Format, Integers, IntegersOf};
 use crate::tensor::GgmlType;
 
 const _: () = assert!(size_of::<Block>() == GgmlType::Q2_K.block_bytes());
@@ -50,6 +50,16 @@ impl Format for Q2K {
             group.iter_mut().enumerate().for_each(|(e, min)| *min = -mins[e / 16]);
         });
         true
+    }
+
+    fn integers(&self) -> Option<IntegersOf> {
+        Some(|bytes| {
+            let block: &Block = bytemuck::from_bytes(bytes);
+            let scales = block.scales.map(|byte| (byte & 15) as i8);
+            let mins = block.scales.map(|byte| byte >> 4);
+            let code = |e| two_bits(&block.qs, e).into();
+            Integers::in_parts(half(block.d), half(block.dmin), code, &scales, &mins)
+        })
     }
 }
 

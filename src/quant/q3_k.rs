@@ -12,9 +12,9 @@
 
 use bytemuck::{Pod, Zeroable};
 
-use super::Format;
 use super::blocks::{self, half};
 use super::super_block::{GROUP, bit_plane, two_bits};
+use super::{Format, Integers, IntegersOf};
 use crate::tensor::GgmlType;
 
 const _: () = assert!(size_of::<Block>() == GgmlType::Q3_K.block_bytes());
@@ -53,6 +53,15 @@ impl Format for Q3K {
                 *value = scales[e / 16] * (f32::from(code) - 4.0);
             }
         });
+    }
+
+    fn integers(&self) -> Option<IntegersOf> {
+        Some(|bytes| {
+            let block: &Block = bytemuck::from_bytes(bytes);
+            let code = |e| i32::from(two_bits(&block.qs, e) | bit_plane(&block.hmask, e) << 2) - 4;
+            let scales = scales(&block.scales).map(|scale| scale as i8 - 32);
+            Integers::in_parts(half(block.d), 0.0, code, &scales, &[])
+        })
     }
 }
 

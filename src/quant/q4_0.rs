@@ -11,7 +11,7 @@
 use bytemuck::{Pod, Zeroable};
 
 use super::blocks::{self, half, nibble, pack_nibbles, to_half};
-use super::{Codes, Encoder, Format};
+use super::{Codes, Encoder, Format, Integers, IntegersOf};
 use crate::tensor::GgmlType;
 
 const GROUP: usize = GgmlType::Q4_0.block_elements();
@@ -60,6 +60,13 @@ impl Format for Q4_0 {
 
     fn encoder(&self) -> Option<Encoder> {
         Some(|values, blocks| blocks::encode(values, blocks, encode))
+    }
+
+    fn integers(&self) -> Option<IntegersOf> {
+        Some(|bytes| {
+            let block: &Block = bytemuck::from_bytes(bytes);
+            Integers::plain(half(block.d), |e| i32::from(nibble(&block.qs, e)) - 8, GROUP)
+        })
     }
 }
 

@@ -9,8 +9,9 @@
 
 use bytemuck::{Pod, Zeroable};
 
-use super::Format;
 use super::blocks::{self, half, nibble};
+use super::integers::MOST_PARTS;
+use super::{Format, Integers, IntegersOf};
 use crate::tensor::GgmlType;
 
 const GROUP: usize = GgmlType::Q4_1.block_elements();
@@ -44,6 +45,14 @@ impl Format for Q4_1 {
     fn minima(&self, blocks: &[u8], minima: &mut [f32]) -> bool {
         blocks::decode(blocks, minima, |block: &Block, group: &mut [f32; GROUP]| group.fill(half(block.m)));
         true
+    }
+
+    fn integers(&self) -> Option<IntegersOf> {
+        Some(|bytes| {
+            let block: &Block = bytemuck::from_bytes(bytes);
+            let codes = Integers::plain(half(block.d), |e| nibble(&block.qs, e).into(), GROUP);
+            Integers { dmin: half(block.m), mins: [1; MOST_PARTS], ..codes }
+        })
     }
 }
 

@@ -16,7 +16,7 @@ use bytemuck::{Pod, Zeroable};
 
 use super::blocks::{self, half, to_half};
 use super::super_block::{GROUP, nibble};
-use super::{Encoder, Format, inverse_or_zero, six_bit_scales};
+use super::{Encoder, Format, Integers, IntegersOf, inverse_or_zero, six_bit_scales};
 use crate::tensor::GgmlType;
 
 const _: () = assert!(size_of::<Block>() == GgmlType::Q4_K.block_bytes());
@@ -74,6 +74,16 @@ impl Format for Q4K {
 
     fn encoder(&self) -> Option<Encoder> {
         Some(|values, blocks| blocks::encode(values, blocks, encode))
+    }
+
+    fn integers(&self) -> Option<IntegersOf> {
+        Some(|bytes| {
+            let block: &Block = bytemuck::from_bytes(bytes);
+            let (scales, mins) = six_bit_scales::unpack(&block.scales);
+            let code = |e| (nibble(&block.qs, e)).into();
+            let scales = scales.map(|scale| scale as i8);
+            Integers::in_parts(half(block.d), half(block.dmin), code, &scales, &mins)
+        })
     }
 }
 

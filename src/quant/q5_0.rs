@@ -10,7 +10,7 @@
 use bytemuck::{Pod, Zeroable};
 
 use super::blocks::{self, half};
-use super::{Format, five_bit};
+use super::{Format, Integers, IntegersOf, five_bit};
 use crate::tensor::GgmlType;
 
 const GROUP: usize = GgmlType::Q5_0.block_elements();
@@ -46,6 +46,13 @@ impl Format for Q5_0 {
             group.fill(-16.0 * half(block.d))
         });
         true
+    }
+
+    fn integers(&self) -> Option<IntegersOf> {
+        Some(|bytes| {
+            let block: &Block = bytemuck::from_bytes(bytes);
+            Integers::plain(half(block.d), |e| i32::from(five_bit::code(block.qh, &block.qs, e)) - 16, GROUP)
+        })
     }
 }
 

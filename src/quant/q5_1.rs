@@ -11,7 +11,8 @@
 use bytemuck::{Pod, Zeroable};
 
 use super::blocks::{self, half};
-use super::{Format, five_bit};
+use super::integers::MOST_PARTS;
+use super::{Format, Integers, IntegersOf, five_bit};
 use crate::tensor::GgmlType;
 
 const GROUP: usize = GgmlType::Q5_1.block_elements();
@@ -46,6 +47,15 @@ impl Format for Q5_1 {
     fn minima(&self, blocks: &[u8], minima: &mut [f32]) -> bool {
         blocks::decode(blocks, minima, |block: &Block, group: &mut [f32; GROUP]| group.fill(half(block.m)));
         true
+    }
+
+    fn integers(&self) -> Option<IntegersOf> {
+        Some(|bytes| {
+            let block: &Block = bytemuck::from_bytes(bytes);
+            let codes =
+                Integers::plain(half(block.d), |e| five_bit::code(block.qh, &block.qs, e).into(), GROUP);
+            Integers { dmin: half(block.m), mins: [1; MOST_PARTS], ..codes }
+        })
     }
 }
 

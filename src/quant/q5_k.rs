@@ -13,7 +13,7 @@ use bytemuck::{Pod, Zeroable};
 
 use super::blocks::{self, half};
 use super::super_block::{GROUP, bit_plane, nibble};
-use super::{Format, six_bit_scales};
+use super::{Format, Integers, IntegersOf, six_bit_scales};
 use crate::tensor::GgmlType;
 
 const _: () = assert!(size_of::<Block>() == GgmlType::Q5_K.block_bytes());
@@ -57,6 +57,16 @@ impl Format for Q5K {
                 .for_each(|(e, min)| *min = -half(block.dmin) * f32::from(mins[e / 32]));
         });
         true
+    }
+
+    fn integers(&self) -> Option<IntegersOf> {
+        Some(|bytes| {
+            let block: &Block = bytemuck::from_bytes(bytes);
+            let (scales, mins) = six_bit_scales::unpack(&block.scales);
+            let code = |e| (nibble(&block.qs, e) | bit_plane(&block.qh, e) << 4).into();
+            let scales = scales.map(|scale| scale as i8);
+            Integers::in_parts(half(block.d), half(block.dmin), code, &scales, &mins)
+        })
     }
 }
 

@@ -15,7 +15,7 @@ use bytemuck::{Pod, Zeroable};
 
 use super::blocks::{self, half, nibble, pack_nibbles, to_half};
 use super::super_block::{GROUP, pack_two_bits, two_bits};
-use super::{Encoder, Format, amax, inverse_or_zero};
+use super::{Encoder, Format, Integers, IntegersOf, amax, inverse_or_zero};
 use crate::tensor::GgmlType;
 
 const _: () = assert!(size_of::<Block>() == GgmlType::Q6_K.block_bytes());
@@ -64,6 +64,15 @@ impl Format for Q6K {
 
     fn encoder(&self) -> Option<Encoder> {
         Some(|values, blocks| blocks::encode(values, blocks, encode))
+    }
+
+    fn integers(&self) -> Option<IntegersOf> {
+        Some(|bytes| {
+            let block: &Block = bytemuck::from_bytes(bytes);
+            let code =
+                |e: usize| i32::from(nibble(&block.ql[e / 128], e % 128) | two_bits(&block.qh, e) << 4) - 32;
+            Integers::in_parts(half(block.d), 0.0, code, &block.scales, &[])
+        })
     }
 }
 

@@ -10,7 +10,7 @@
 use bytemuck::{Pod, Zeroable};
 
 use super::blocks::{self, half, to_half};
-use super::{Codes, Encoder, Format, amax, inverse_or_zero};
+use super::{Codes, Encoder, Format, Integers, IntegersOf, amax, inverse_or_zero};
 use crate::tensor::GgmlType;
 
 const GROUP: usize = GgmlType::Q8_0.block_elements();
@@ -50,6 +50,13 @@ impl Format for Q8_0 {
 
     fn encoder(&self) -> Option<Encoder> {
         Some(|values, blocks| blocks::encode(values, blocks, encode))
+    }
+
+    fn integers(&self) -> Option<IntegersOf> {
+        Some(|bytes| {
+            let block: &Block = bytemuck::from_bytes(bytes);
+            Integers::plain(half(block.d), |e| block.qs[e].into(), GROUP)
+        })
     }
 }
 

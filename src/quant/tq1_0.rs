@@ -14,7 +14,7 @@ use bytemuck::{Pod, Zeroable};
 
 use super::blocks::{self, half, to_half};
 use super::trits::{self, Run};
-use super::{Codes, Encoder, Format, amax, codes, inverse_or_zero};
+use super::{Codes, Encoder, Format, Integers, IntegersOf, amax, codes, inverse_or_zero};
 use crate::tensor::GgmlType;
 
 const GROUP: usize = GgmlType::TQ1_0.block_elements();
@@ -60,6 +60,17 @@ impl Format for Tq1_0 {
 
     fn encoder(&self) -> Option<Encoder> {
         Some(|values, blocks| blocks::encode(values, blocks, encode))
+    }
+
+    fn integers(&self) -> Option<IntegersOf> {
+        Some(|bytes| {
+            let block: &Block = bytemuck::from_bytes(bytes);
+            let code = |e| {
+                let (byte, n) = trits::place(&RUNS, e);
+                i32::from(trits::trit(block.trits[byte], n)) - 1
+            };
+            Integers::plain(half(block.d), code, GROUP)
+        })
     }
 }
 

@@ -12,7 +12,7 @@ use bytemuck::{Pod, Zeroable};
 
 use super::blocks::{self, half, to_half};
 use super::super_block::{GROUP, pack_two_bits, two_bits};
-use super::{Codes, Encoder, Format, amax, codes, inverse_or_zero};
+use super::{Codes, Encoder, Format, Integers, IntegersOf, amax, codes, inverse_or_zero};
 use crate::tensor::GgmlType;
 
 const _: () = assert!(size_of::<Block>() == GgmlType::TQ2_0.block_bytes());
@@ -53,6 +53,13 @@ impl Format for Tq2_0 {
 
     fn encoder(&self) -> Option<Encoder> {
         Some(|values, blocks| blocks::encode(values, blocks, encode))
+    }
+
+    fn integers(&self) -> Option<IntegersOf> {
+        Some(|bytes| {
+            let block: &Block = bytemuck::from_bytes(bytes);
+            Integers::plain(half(block.d), |e| i32::from(two_bits(&block.qs, e)) - 1, GROUP)
+        })
     }
 }
 

@@ -15,7 +15,7 @@ pub(super) struct Run {
 }
 
 /// Trit n of a byte: 0, 1 or 2.
-fn trit(byte: u8, n: usize) -> u8 {
+pub(super) fn trit(byte: u8, n: usize) -> u8 {
     ((u16::from(byte.wrapping_mul(POW3[n])) * 3) >> 8) as u8
 }
 

@@ -54,14 +54,14 @@ impl<'a> Caches<'a> {
         let Origin::Leaf(leaf) = view.root else { return };
         let Some(content) = self.contents.get_mut(&leaf) else { return };
         let moved = || {
-            let Evaluated { exact, inherited, .. } = evaluated?;
+            let Evaluated { exact, inherited, kernel, .. } = evaluated?;
             let is_moved = exact.additions == 0.0 || exact.values.iter().all(|&v| v == 0.0);
             let is_exact = inherited.iter().all(|&slack| slack == 0.0);
             if !is_moved || !is_exact && node.ty != GgmlType::F32 {
                 return None;
             }
             let slack = if is_exact { Vec::new() } else { inherited.clone() };
-            Some((stored::bytes(node.ty, &exact.values)?, slack))
+            Some((stored::bytes(node.ty, &exact.values, *kernel)?, slack))
         };
         let written = held.map(|held| (held.to_vec(), Vec::new())).or_else(moved);
         let done = match (written, content.as_mut()) {

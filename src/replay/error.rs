@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 
+use crate::arithmetic::UnknownBuild;
 use crate::dump::DumpError;
 
 /// Why a dump could not be replayed.
@@ -13,6 +14,14 @@ pub enum ReplayError {
     /// The dump is damaged.
     #[error(transparent)]
     Dump(#[from] DumpError),
+    /// It is not known in which order the build that made the dump computes.
+    #[error("dump {}: {source}; without --arithmetic ggml it is replayed in exact arithmetic", dump.display())]
+    Arithmetic {
+        /// The dump.
+        dump: PathBuf,
+        /// The build.
+        source: UnknownBuild,
+    },
     /// The model is not the one that the reference ran.
     #[error(
         "dump {} was made from `{file}` with sha256 {expected}; the model given has {got}: replay needs the very file that \

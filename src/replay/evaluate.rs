@@ -1,10 +1,15 @@
 //! The exact result of one node.
 
+use super::ReplayError;
+use super::bits;
 use super::judge;
 use super::operands::Sources;
+use crate::arithmetic::{Ggml, Isa};
 use crate::compare::{U, budget};
 use crate::dump::{Dump, Node};
-use crate::ops::exact::{Data, Exact, Invocation, Operand, Oracle, Rounding, Setting, oracle};
+use crate::ops::exact::{
+    CpuKernel, Data, Exact, Executed, Invocation, Operand, Oracle, Rounding, Setting, cpu_kernel, oracle,
+};
 
 /// What to take for the rounding on purpose.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -16,15 +21,35 @@ pub enum Assumed {
     None,
 }
 
+/// In which arithmetic nodes are evaluated.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Arithmetic {
+    /// In f64, with what was rounded on purpose: a result is judged by its budget.
+    Exact(Assumed),
+    /// In that of the build of llama.cpp that made the dump: a result is judged by its bits.
+    Ggml,
+}
+
+impl Default for Arithmetic {
+    fn default() -> Arithmetic {
+        Arithmetic::Exact(Assumed::Fitting)
+    }
+}
+
 /// What holds for every node of a run.
 pub(super) struct Run {
     setting: Setting,
     assumed: Assumed,
+    kernel: CpuKernel,
+    ggml: Option<Ggml>,
 }
 
 impl Run {
     /// How the run that a dump tells of was set.
-    pub(super) fn of(dump: &Dump, assumed: Assumed) -> Run {
+    ///
+    /// # Errors
+    /// If the arithmetic of its build is asked for and not known.
+    pub(super) fn of(dump: &Dump, arithmetic: Arithmetic) -> Result<Run, ReplayError> {
         let manifest = dump.manifest();
         let setting = Setting {
             backend: manifest.producer.backend.clone(),
@@ -33,7 +58,23 @@ impl Run {
             repack: manifest.run.repack,
             reference_kernels: manifest.run.reference_kernels,
         };
-        Run { setting, assumed }
+        let kernel = cpu_kernel(&manifest.producer.system_info);
+        let unknown = |source| ReplayError::Arithmetic { dump: dump.path().to_owned(), source };
+        let (assumed, ggml) = match arithmetic {
+            Arithmetic::Exact(assumed) => (assumed, None),
+            Arithmetic::Ggml => (Assumed::Fitting, Some(bits::of_dump(manifest).map_err(unknown)?)),
+        };
+        Ok(Run { setting, assumed, kernel, ggml })
+    }
+
+    /// The build in whose arithmetic nodes are evaluated.
+    pub(super) fn isa(&self) -> Option<Isa> {
+        self.ggml.map(|ggml| ggml.isa)
+    }
+
+    /// Whether nodes are evaluated in the reference's own arithmetic.
+    pub(super) fn is_to_the_bit(&self) -> bool {
+        self.ggml.is_some()
     }
 
     /// The roundings to try.
@@ -46,12 +87,29 @@ impl Run {
 }
 
 /// The exact result of a node, and the rounding on purpose that it was computed with.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Evaluated {
     pub(super) exact: Exact,
     pub(super) rounding: Rounding,
     /// How far each value moves by what rounding may have done in sources that the dump does not hold; empty if it holds all.
     pub(super) inherited: Vec<f64>,
+    /// Which kernel of ggml-cpu stores the result, where its type has fewer digits.
+    pub(super) kernel: CpuKernel,
+    /// Whether these are the reference's values to the bit, and not exact ones.
+    pub(super) to_the_bit: bool,
+}
+
+impl Default for Evaluated {
+    /// No values.
+    fn default() -> Evaluated {
+        Evaluated {
+            exact: Exact { values: Vec::new(), terms: Vec::new(), additions: 0.0, flips: Vec::new() },
+            rounding: Rounding::None,
+            inherited: Vec::new(),
+            kernel: CpuKernel::X86,
+            to_the_bit: false,
+        }
+    }
 }
 
 /// Operators whose every element is a monotone function of one element of each source, while the others stay: over a box of
@@ -90,7 +148,7 @@ impl Evaluated {
             additions: self.exact.additions,
             flips: pick(&self.exact.flips)?,
         };
-        Ok(Evaluated { exact, rounding: self.rounding, inherited: pick(&self.inherited)? })
+        Ok(Evaluated { exact, rounding: self.rounding, inherited: pick(&self.inherited)?, ..*self })
     }
 
     /// The values as a source of another node, and how far each may be from what the reference had there: its budget, what it
@@ -117,6 +175,13 @@ pub(super) fn evaluate(
 ) -> Result<Evaluated, String> {
     let invocation = invocation(node, &sources.operands);
     let oracle = oracle(&invocation).map_err(|error| error.to_string())?;
+    if let Some(ggml) = run.ggml {
+        let executed = Executed { ggml, contiguous: &sources.contiguous };
+        let values = oracle.ggml(&invocation, &executed).map_err(|error| error.to_string())?;
+        let values: Vec<f64> = values.into_iter().map(f64::from).collect();
+        let exact = Exact { terms: vec![0.0; values.len()], values, additions: 0.0, flips: Vec::new() };
+        return Ok(Evaluated { exact, kernel: run.kernel, to_the_bit: true, ..Evaluated::default() });
+    }
     if let Some(derived) = sources.derived.iter().flatten().next()
         && !MONOTONE.contains(&judge::op_of(node).as_str())
         && !SUMS_OF_PRODUCTS.contains(&node.op.as_str())
@@ -130,7 +195,7 @@ pub(super) fn evaluate(
     for rounding in roundings {
         let exact = oracle.exact_with(&invocation, rounding).map_err(|error| error.to_string())?;
         let inherited = inherited(oracle, node, sources, rounding, &exact)?;
-        let evaluated = Evaluated { exact, rounding, inherited };
+        let evaluated = Evaluated { exact, rounding, inherited, kernel: run.kernel, to_the_bit: false };
         let share = held.map_or(0.0, |held| judge::share(node.ty, held, &evaluated));
         if nearest.as_ref().is_none_or(|(so_far, _)| share < *so_far) {
             nearest = Some((share, evaluated));
@@ -272,8 +337,9 @@ mod tests {
         let node = product();
         let setting = Setting { backend: "CPU".into(), ..Setting::default() };
         let held = held.map(f32::to_le_bytes);
-        let sources = Sources { derived: vec![None; sources.len()], operands: sources.to_vec() };
-        let run = Run { setting, assumed };
+        let derived = vec![None; sources.len()];
+        let sources = Sources { derived, operands: sources.to_vec(), contiguous: Vec::new() };
+        let run = Run { setting, assumed, kernel: CpuKernel::X86, ggml: None };
         let evaluated = evaluate(&node, &sources, held.as_ref().map(|held| &held[..]), &run).unwrap();
         (evaluated.rounding.to_string(), evaluated.exact.values[0])
     }
@@ -303,8 +369,10 @@ mod tests {
         let float = |values: [f32; 2]| Some(Operand { ne: [2, 1, 1, 1], data: Data::Float(values.to_vec()) });
         let off = |slack: [f64; 2]| Some(Derived { name: String::new(), slack: slack.to_vec() });
         let inherited = |derived: Vec<Option<Derived>>| {
-            let sources = Sources { operands: vec![float([2.0, -3.0]), float([-1.0, 1.0])], derived };
-            let run = Run { setting: Setting::default(), assumed: Assumed::None };
+            let operands = vec![float([2.0, -3.0]), float([-1.0, 1.0])];
+            let sources = Sources { operands, derived, contiguous: Vec::new() };
+            let (setting, assumed) = (Setting::default(), Assumed::None);
+            let run = Run { setting, assumed, kernel: CpuKernel::X86, ggml: None };
             evaluate(&product(), &sources, None, &run).unwrap().inherited
         };
         assert!(inherited(vec![None, None]).is_empty());

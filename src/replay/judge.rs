@@ -1,5 +1,6 @@
 //! One node: what the reference computed against the exact result.
 
+use super::bits::{self, Bits};
 use super::evaluate::Evaluated;
 use super::stored::stored;
 use crate::compare::{U, budget};
@@ -47,8 +48,10 @@ pub struct NodeResult {
     pub worst_index: u64,
     /// The reference's value there.
     pub reference: f64,
-    /// The exact value there.
+    /// The exact value there; to the bit, the one that its arithmetic gives.
     pub exact: f64,
+    /// How the bits compare; none in exact arithmetic.
+    pub bits: Option<Bits>,
 }
 
 /// What a result is about: the tensor that is shown, and the operator that computed it.
@@ -94,6 +97,7 @@ pub(super) fn skipped(about: About, reason: String) -> NodeResult {
         worst_index: 0,
         reference: 0.0,
         exact: 0.0,
+        bits: None,
     }
 }
 
@@ -108,6 +112,15 @@ pub(super) fn share(ty: GgmlType, held: &[u8], evaluated: &Evaluated) -> f64 {
 /// Compares the values that the dump holds with the exact ones.
 pub(super) fn judge(about: About, held: &[u8], evaluated: &Evaluated) -> NodeResult {
     let ty = about.ty;
+    if evaluated.to_the_bit {
+        return bits::judge(
+            skipped(about, String::new()),
+            ty,
+            held,
+            &evaluated.exact.values,
+            evaluated.kernel,
+        );
+    }
     let mut reference = vec![0.0; evaluated.exact.values.len()];
     if let Err(error) = quant::decode(ty, held, &mut reference) {
         return skipped(about, format!("a result of type {ty} is not evaluated: {error}"));
@@ -123,9 +136,9 @@ pub(super) fn judge_values(
     evaluated: &Evaluated,
     allowed: &[f64],
 ) -> NodeResult {
-    let Evaluated { exact, rounding, inherited } = evaluated;
+    let Evaluated { exact, rounding, inherited, kernel, .. } = evaluated;
     let moved = match exact.additions {
-        0.0 => match stored(ty, &exact.values) {
+        0.0 => match stored(ty, &exact.values, *kernel) {
             Ok(values) => Some(values),
             Err(reason) => return NodeResult { outcome: Outcome::Skipped(reason), ..about },
         },
@@ -214,8 +227,7 @@ mod tests {
                 types: String::new(),
                 ty,
             };
-            let evaluated =
-                Evaluated { exact: exact(values), rounding: Rounding::None, inherited: Vec::new() };
+            let evaluated = Evaluated { exact: exact(values), ..Evaluated::default() };
             judge(about, held, &evaluated).outcome
         };
         let half = |x: f32| half::f16::from_f32(x).to_le_bytes();

@@ -4,22 +4,26 @@
 //! Caches (keys, values, states) are leaves without values in a dump. They start as zeros, as llama.cpp clears them, and are
 //! followed through the nodes that write to them and through what is done to the memory between steps.
 
+mod bits;
 mod caches;
 mod error;
 mod evaluate;
 mod judge;
 mod operands;
+mod results;
 mod snapshots;
 mod stored;
 mod walk;
 
+pub use bits::Bits;
 pub use error::ReplayError;
-pub use evaluate::Assumed;
+pub use evaluate::{Arithmetic, Assumed};
 pub use judge::{NodeResult, Outcome};
 pub use walk::{Judged, Walk};
 
 pub use crate::ops::exact::{ActivationRounding, Rounding};
 
+use crate::arithmetic::Isa;
 use crate::dump::Dump;
 use crate::gguf::Gguf;
 
@@ -33,6 +37,8 @@ pub struct Replay {
     pub results: Vec<NodeResult>,
     /// Computed nodes whose values the dump does not hold: nothing can be said of them.
     pub not_held: u64,
+    /// The build in whose arithmetic nodes were evaluated; none for exact arithmetic.
+    pub arithmetic: Option<Isa>,
 }
 
 /// The counts of a replay.
@@ -102,23 +108,23 @@ impl ReplaySummary {
 /// # Errors
 /// If the model is another or the dump is damaged.
 pub fn replay(gguf: &Gguf, sha256: &str, dump: &Dump, progress: Progress<'_>) -> Result<Replay, ReplayError> {
-    replay_assuming(Assumed::Fitting, gguf, sha256, dump, progress)
+    replay_in(Arithmetic::default(), gguf, sha256, dump, progress)
 }
 
-/// As [`replay`], with a choice of the rounding on purpose.
+/// As [`replay`], with a choice of the arithmetic.
 ///
 /// # Errors
-/// As [`replay`].
-pub fn replay_assuming(
-    assumed: Assumed,
+/// As [`replay`]; and if the arithmetic of the dump's build is asked for and not known.
+pub fn replay_in(
+    arithmetic: Arithmetic,
     gguf: &Gguf,
     sha256: &str,
     dump: &Dump,
     progress: Progress<'_>,
 ) -> Result<Replay, ReplayError> {
-    let mut walk = Walk::new(assumed, gguf, sha256, dump)?;
+    let mut walk = Walk::new(arithmetic, gguf, sha256, dump)?;
     let total = walk.remaining() as u64;
-    let mut replay = Replay::default();
+    let mut replay = Replay { arithmetic: walk.arithmetic(), ..Replay::default() };
     while let Some(judged) = walk.step()? {
         replay.not_held += u64::from(judged.is_empty());
         replay.results.extend(judged.into_iter().map(|judged| judged.result));

@@ -2,6 +2,7 @@
 
 use super::caches::{Caches, Read};
 use super::evaluate::{Run, is_unambiguous};
+use super::results::Results;
 use super::snapshots;
 use crate::dump::{Dump, DumpError, LeafKind, Node, Origin, Source};
 use crate::gguf::Gguf;
@@ -20,12 +21,23 @@ pub(super) struct Operands<'a> {
     pub(super) by_name: bool,
 }
 
+/// What is known where a walk has come to.
+#[derive(Clone, Copy)]
+pub(super) struct Known<'w> {
+    pub(super) caches: &'w Caches<'w>,
+    pub(super) results: &'w Results,
+    pub(super) run: &'w Run,
+}
+
 /// The sources of a node.
+#[derive(Default)]
 pub(super) struct Sources<'a> {
     /// Each source; an empty slot is none.
     pub(super) operands: Vec<Option<Operand<'a>>>,
     /// For those that were evaluated, mostly as the dump does not hold them: how far they may be from what the reference had.
     pub(super) derived: Vec<Option<Derived>>,
+    /// Whether each lies in memory without gaps and in its own order.
+    pub(super) contiguous: Vec<bool>,
 }
 
 /// A source that was evaluated, as the dump does not hold it.
@@ -42,27 +54,30 @@ type Operated<'a> = (Operand<'a>, Option<Derived>);
 
 impl<'a> Operands<'a> {
     /// All sources of a node, or why one of them is not to be had.
-    pub(super) fn of(
-        &self,
-        node: &Node,
-        caches: &Caches<'_>,
-        run: &Run,
-    ) -> Result<Found<Sources<'a>>, DumpError> {
-        let mut sources = Sources { operands: Vec::new(), derived: Vec::new() };
+    pub(super) fn of(&self, node: &Node, known: Known<'_>) -> Result<Found<Sources<'a>>, DumpError> {
+        let mut sources = Sources::default();
         for (index, source) in node.sources.iter().enumerate() {
             // The second source of a copy is where it goes, not what is copied.
             let is_target = matches!(node.op.as_str(), "CPY") && index == 1;
             let found = match source {
-                Some(source) if !is_target => match self.find(source, caches, run)? {
+                Some(source) if !is_target => match self.find(source, known)? {
                     Ok((operand, derived)) => (Some(operand), derived),
                     Err(reason) => return Ok(Err(reason)),
                 },
                 _ => (None, None),
             };
+            sources.contiguous.push(source.as_ref().is_none_or(|source| self.is_contiguous(source)));
             sources.operands.push(found.0);
             sources.derived.push(found.1);
         }
         Ok(Ok(sources))
+    }
+
+    fn is_contiguous(&self, source: &Source) -> bool {
+        match source.from {
+            Origin::Node(id) => self.dump.node(id).is_none_or(|node| node.contiguous),
+            Origin::Leaf(_) => true,
+        }
     }
 
     /// The types of the first two sources, `q8_0 x f32`, by which results are grouped.
@@ -78,17 +93,13 @@ impl<'a> Operands<'a> {
         [name(0), name(1)].into_iter().flatten().collect::<Vec<_>>().join(" x ")
     }
 
-    fn find(
-        &self,
-        source: &Source,
-        caches: &Caches<'_>,
-        run: &Run,
-    ) -> Result<Found<Operated<'a>>, DumpError> {
+    fn find(&self, source: &Source, known: Known<'_>) -> Result<Found<Operated<'a>>, DumpError> {
+        let caches = known.caches;
         let name = &source.name;
         let held = match source.from {
             Origin::Node(id) => match self.dump.node(id) {
                 None => Err(format!("a source is not in the graph: {name}")),
-                Some(node) if self.is_between_names(node) => return self.derive(node, caches, run),
+                Some(node) if self.is_between_names(node) => return self.derive(node, known),
                 Some(node) => match self.dump.bytes(node)? {
                     Some(bytes) => plain(node.ty, node.ne, &bytes, name),
                     None if node
@@ -98,7 +109,7 @@ impl<'a> Operands<'a> {
                     {
                         return Ok(self.view_of_cache(node, caches));
                     }
-                    None => return self.derive(node, caches, run),
+                    None => return self.derive(node, known),
                 },
             },
             Origin::Leaf(id) => match self.dump.leaf(id) {
@@ -133,7 +144,7 @@ impl<'a> Operands<'a> {
     }
 
     /// Evaluates a node that the dump does not hold, or the one that it is a view of, from what it was computed from.
-    fn derive(&self, node: &Node, caches: &Caches<'_>, run: &Run) -> Result<Found<Operated<'a>>, DumpError> {
+    fn derive(&self, node: &Node, known: Known<'_>) -> Result<Found<Operated<'a>>, DumpError> {
         let missing = || Ok(Err(format!("a source is not in the dump: {}", node.name)));
         let computed = match self.dump.computed_by(node) {
             Origin::Node(computed) => self.dump.node(computed),
@@ -142,8 +153,14 @@ impl<'a> Operands<'a> {
         let Some(computed) = computed.filter(|computed| computed.ty == GgmlType::F32) else {
             return missing();
         };
-        let Ok(sources) = self.of(computed, caches, run)? else { return missing() };
-        if !is_unambiguous(computed, &sources, run) {
+        if let Some(result) = known.results.of(computed.id) {
+            let selected =
+                if computed.id == node.id { Ok(result.clone()) } else { result.select(computed, node) };
+            return Ok(selected.map(|result| (result.into_source(node.ne).0, None)));
+        }
+        let Ok(sources) = self.of(computed, known)? else { return missing() };
+        let run = known.run;
+        if run.is_to_the_bit() || !is_unambiguous(computed, &sources, run) {
             return missing();
         }
         let selected = snapshots::evaluated(self.dump, computed, &sources, None, run).and_then(|evaluated| {

@@ -5,13 +5,13 @@ use crate::ops::exact::{ActivationRounding, CpuKernel, round_activation};
 use crate::quant;
 use crate::tensor::GgmlType;
 
-/// The values rounded to `ty`, as ggml-cpu's `from_float` does on x86; an error if that is not known of this type.
-pub(super) fn stored(ty: GgmlType, values: &[f64]) -> Result<Vec<f32>, String> {
+/// The values rounded to `ty`, as ggml-cpu's `from_float` does with such a kernel; an error if that is not known of this type.
+pub(super) fn stored(ty: GgmlType, values: &[f64], kernel: CpuKernel) -> Result<Vec<f32>, String> {
     // What is moved was an f32 or less.
     let values: Vec<f32> = values.iter().map(|&value| value as f32).collect();
     match ty {
-        // Its x86 kernel rounds ties to even, unlike the portable one that `quant` has.
-        GgmlType::Q8_0 => Ok(round_activation(ActivationRounding::Q8_0(CpuKernel::X86), &values).values),
+        // The kernels differ in ties; `quant` has the portable one.
+        GgmlType::Q8_0 => Ok(round_activation(ActivationRounding::Q8_0(kernel), &values).values),
         _ => {
             let unknown = |error| format!("a result of type {ty} is not evaluated: {error}");
             let blocks = quant::encode(ty, &values).map_err(unknown)?;
@@ -23,8 +23,8 @@ pub(super) fn stored(ty: GgmlType, values: &[f64]) -> Result<Vec<f32>, String> {
 }
 
 /// The bytes of values that [`stored`] gives: encoding them again changes nothing.
-pub(super) fn bytes(ty: GgmlType, values: &[f64]) -> Option<Vec<u8>> {
-    quant::encode(ty, &stored(ty, values).ok()?).ok()
+pub(super) fn bytes(ty: GgmlType, values: &[f64], kernel: CpuKernel) -> Option<Vec<u8>> {
+    quant::encode(ty, &stored(ty, values, kernel).ok()?).ok()
 }
 
 #[cfg(test)]
@@ -54,12 +54,12 @@ mod tests {
     fn what_is_stored_is_stored_as_it_is() {
         for ty in [GgmlType::F16, GgmlType::BF16, GgmlType::Q8_0, GgmlType::Q4_0] {
             let values: Vec<f64> = (0..64).map(|i| f64::from((i * 37 % 64) as f32 * 0.013 - 0.4)).collect();
-            let once = stored(ty, &values).unwrap();
+            let once = stored(ty, &values, CpuKernel::X86).unwrap();
             let mut read = vec![0.0; 64];
-            quant::decode(ty, &bytes(ty, &values).unwrap(), &mut read).unwrap();
+            quant::decode(ty, &bytes(ty, &values, CpuKernel::X86).unwrap(), &mut read).unwrap();
             assert_eq!(read, once, "{ty}");
             let again: Vec<f64> = once.iter().map(|&value| value.into()).collect();
-            assert_eq!(stored(ty, &again).unwrap(), once, "{ty}");
+            assert_eq!(stored(ty, &again, CpuKernel::X86).unwrap(), once, "{ty}");
         }
     }
 }

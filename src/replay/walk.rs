@@ -4,10 +4,12 @@ use std::collections::HashMap;
 
 use super::ReplayError;
 use super::caches::Caches;
-use super::evaluate::{Assumed, Evaluated, Run};
+use super::evaluate::{Arithmetic, Evaluated, Run};
 use super::judge::{self, About, NodeResult};
-use super::operands::Operands;
+use super::operands::{Known, Operands};
+use super::results::Results;
 use super::snapshots;
+use crate::arithmetic::Isa;
 use crate::dump::{Dump, Node, Origin};
 use crate::gguf::Gguf;
 use crate::tensor::Values;
@@ -17,6 +19,7 @@ pub struct Walk<'a> {
     operands: Operands<'a>,
     run: Run,
     caches: Caches<'a>,
+    results: Results,
     /// Views that stand in for a computed node which the dump does not hold, by that node's number.
     views: HashMap<u32, Vec<&'a Node>>,
     computed: std::vec::IntoIter<&'a Node>,
@@ -59,13 +62,13 @@ impl<'a> Walk<'a> {
     /// # Errors
     /// If the model is another or the dump is damaged.
     pub fn new(
-        assumed: Assumed,
+        arithmetic: Arithmetic,
         gguf: &'a Gguf,
         sha256: &str,
         dump: &'a Dump,
     ) -> Result<Walk<'a>, ReplayError> {
         dump.verify()?;
-        Walk::showing(assumed, gguf, sha256, dump, false)
+        Walk::showing(arithmetic, gguf, sha256, dump, false)
     }
 
     /// The same for what an engine gives, which has only tensors with names: a node without one is shown by its views, and where
@@ -74,11 +77,11 @@ impl<'a> Walk<'a> {
     /// # Errors
     /// If the model is another.
     pub fn by_name(gguf: &'a Gguf, sha256: &str, dump: &'a Dump) -> Result<Walk<'a>, ReplayError> {
-        Walk::showing(Assumed::Fitting, gguf, sha256, dump, true)
+        Walk::showing(Arithmetic::default(), gguf, sha256, dump, true)
     }
 
     fn showing(
-        assumed: Assumed,
+        arithmetic: Arithmetic,
         gguf: &'a Gguf,
         sha256: &str,
         dump: &'a Dump,
@@ -95,9 +98,12 @@ impl<'a> Walk<'a> {
         }
         let computed: Vec<&Node> =
             dump.nodes().iter().filter(|node| !node.is_pure_view() && !node.ne.contains(&0)).collect();
+        let run = Run::of(dump, arithmetic)?;
+        let results = if run.is_to_the_bit() { Results::new(dump, &computed) } else { Results::default() };
         Ok(Walk {
             operands: Operands { gguf, dump, by_name },
-            run: Run::of(dump, assumed),
+            run,
+            results,
             caches: Caches::new(dump),
             views: held_views(dump, |root| {
                 !dump.has_values(root)
@@ -107,6 +113,11 @@ impl<'a> Walk<'a> {
             computed: computed.into_iter(),
             steps: 0,
         })
+    }
+
+    /// The build in whose arithmetic nodes are evaluated; none for exact arithmetic.
+    pub fn arithmetic(&self) -> Option<Isa> {
+        self.run.isa()
     }
 
     /// Computed nodes that are still to come.
@@ -140,6 +151,7 @@ impl<'a> Walk<'a> {
             evaluated = self.evaluate(operands, node, held.as_deref())?;
         }
         self.caches.write(node, held.as_deref(), evaluated.as_ref().ok());
+        self.results.keep(node, evaluated.as_ref().ok());
         let views = self.views.get(&node.id).map_or(&[][..], Vec::as_slice);
         let mut judged = Vec::with_capacity(views.len() + 1);
         for &view in views {
@@ -159,7 +171,8 @@ impl<'a> Walk<'a> {
         node: &Node,
         held: Option<&[u8]>,
     ) -> Result<Result<Evaluated, String>, ReplayError> {
-        Ok(match operands.of(node, &self.caches, &self.run)? {
+        let known = Known { caches: &self.caches, results: &self.results, run: &self.run };
+        Ok(match operands.of(node, known)? {
             Err(missing) => Err(missing),
             Ok(sources) => snapshots::evaluated(operands.dump, node, &sources, held, &self.run),
         })

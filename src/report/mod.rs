@@ -13,9 +13,9 @@ use crate::compare::Comparison;
 
 pub use words::{
     AskOptions, Step, StepToken, answer_table, ask_json, ask_line, bench_kernels_json, bench_kernels_text,
-    bench_model_json, bench_model_text, brief_table, diagnosis_json, diagnosis_of_dumps, diagnosis_of_pair,
-    diagnosis_of_pair_json, first_difference, invariants_json, invariants_table, replay_json, replay_line,
-    replay_table, summary_line,
+    bench_model_json, bench_model_text, bits_line, bits_table, brief_table, diagnosis_json,
+    diagnosis_of_dumps, diagnosis_of_pair, diagnosis_of_pair_json, first_difference, invariants_json,
+    invariants_table, replay_json, replay_line, replay_table, summary_line,
 };
 
 /// One comparison with what a reader needs to know about it.

@@ -162,11 +162,24 @@ pub(super) fn slope(max_bias: f64, head: usize, n_head: usize) -> (f64, f64) {
     if max_bias <= 0.0 {
         return (1.0, 0.0);
     }
-    let below = 1usize << n_head.ilog2();
-    let (exponent, power) =
-        if head < below { (max_bias, head + 1) } else { (max_bias / 2.0, 2 * (head - below) + 1) };
-    let slope = (-exponent / below as f64 * power as f64).exp2();
+    let (below, halves, power) = alibi(head, n_head);
+    let slope = (-max_bias / halves / below as f64 * power as f64).exp2();
     (slope, (power + 1) as f64)
+}
+
+/// The slope as ggml-cpu forms it.
+pub(super) fn single_slope(max_bias: f32, head: usize, n_head: usize) -> f32 {
+    if max_bias <= 0.0 {
+        return 1.0;
+    }
+    let (below, halves, power) = alibi(head, n_head);
+    2f32.powf(-(max_bias / halves as f32) / below as f32).powf(power as f32)
+}
+
+/// Among how many heads the exponent is divided, whether it is halved (2) or not (1), and the power of a head.
+fn alibi(head: usize, n_head: usize) -> (usize, f64, usize) {
+    let below = 1usize << n_head.ilog2();
+    if head < below { (below, 1.0, head + 1) } else { (below, 2.0, 2 * (head - below) + 1) }
 }
 
 /// The extents and values of a source of floats, as many as the extents say.
@@ -188,5 +201,6 @@ mod tests {
         assert_eq!((slope(8.0, 0, 8).0, slope(8.0, 2, 8).0), (0.5, 0.125));
         assert_eq!([0, 1, 2].map(|head| slope(8.0, head, 3).0), [1.0 / 16.0, 1.0 / 256.0, 0.25]);
         assert_eq!(slope(0.0, 5, 8), (1.0, 0.0));
+        assert_eq!([0, 1, 2].map(|head| single_slope(8.0, head, 3)), [1.0 / 16.0, 1.0 / 256.0, 0.25]);
     }
 }

@@ -10,8 +10,9 @@
 //! only. What is left are [`STEPS`] roundings. A NORM of rows that are not contiguous sums in f32 (ops.cpp), which is not
 //! told from the sources here and not forgiven.
 
-use super::moves::floats;
-use super::{Exact, Invocation, Oracle, OracleError};
+use super::moves::{floats, singles};
+use super::{Exact, Executed, Invocation, Oracle, OracleError};
+use crate::arithmetic::norm;
 
 pub(super) struct CentredNorm;
 
@@ -37,6 +38,16 @@ impl Oracle for CentredNorm {
         let sequences = x.chunks(n0 * n1 * n2);
         let parts = sequences.flat_map(|sequence| sequence.chunks(group));
         Ok(Exact::collect(STEPS, parts.flat_map(|part| normalised(part, eps))))
+    }
+
+    fn ggml(&self, node: &Invocation<'_>, executed: &Executed<'_>) -> Result<Vec<f32>, OracleError> {
+        if node.op != "NORM" || executed.contiguous.first() == Some(&false) {
+            return Err(node.arithmetic("groups, or rows that are not contiguous"));
+        }
+        let mut x = singles(node, 0)?.into_owned();
+        node.require(x.len() == node.elements() && !x.is_empty(), "source and result have different sizes")?;
+        x.chunks_exact_mut(node.ne[0] as usize).for_each(|row| norm(executed.ggml, row, node.single(0)));
+        Ok(x)
     }
 }
 

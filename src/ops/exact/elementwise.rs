@@ -6,8 +6,9 @@
 //! SCALE      y = s a + c        terms = |s a| + |c|      s, c = params 0, 1
 //! ```
 
-use super::moves::floats;
-use super::{Exact, Invocation, Oracle, OracleError, indices};
+use super::moves::singles;
+use super::{Exact, Executed, Invocation, Oracle, OracleError, indices};
+use crate::arithmetic::scale_and_bias;
 
 pub(super) struct Elementwise;
 
@@ -17,19 +18,12 @@ impl Oracle for Elementwise {
     }
 
     fn exact(&self, node: &Invocation<'_>) -> Result<Exact, OracleError> {
-        let a = floats(node, 0)?;
-        node.require(a.len() == node.elements(), "source 0 and result have different sizes")?;
         if node.op == "SCALE" {
             let (scale, bias) = (node.float(0), node.float(1));
-            return Ok(Exact::collect(
-                2.0,
-                a.iter().map(|a| (scale * a + bias, (scale * a).abs() + bias.abs())),
-            ));
+            let a = scaled(node)?.into_iter().map(f64::from);
+            return Ok(Exact::collect(2.0, a.map(|a| (scale * a + bias, (scale * a).abs() + bias.abs()))));
         }
-        let (small, b) = (node.source(1)?, floats(node, 1)?);
-        let repeats = (0..4).all(|d| small.ne[d] > 0 && node.ne[d].is_multiple_of(small.ne[d]));
-        node.require(repeats, "source 1 does not repeat to the result")?;
-        let pairs = a.iter().zip(indices(node.ne).map(|index| b[small.at(index)]));
+        let pairs = pairs(node)?.into_iter().map(|(a, b)| (f64::from(a), f64::from(b)));
         Ok(match node.op {
             "ADD" => Exact::collect(2.0, pairs.map(|(a, b)| (a + b, a.abs() + b.abs()))),
             "SUB" => Exact::collect(2.0, pairs.map(|(a, b)| (a - b, a.abs() + b.abs()))),
@@ -37,6 +31,37 @@ impl Oracle for Elementwise {
             _ => Exact::collect(1.0, pairs.map(|(a, b)| (a / b, (a / b).abs()))),
         })
     }
+
+    fn ggml(&self, node: &Invocation<'_>, executed: &Executed<'_>) -> Result<Vec<f32>, OracleError> {
+        if node.op == "SCALE" {
+            let mut values = scaled(node)?;
+            scale_and_bias(executed.ggml, &mut values, node.single(0), node.single(1));
+            return Ok(values);
+        }
+        let operation: fn((f32, f32)) -> f32 = match node.op {
+            "ADD" => |(a, b)| a + b,
+            "SUB" => |(a, b)| a - b,
+            "MUL" => |(a, b)| a * b,
+            _ => |(a, b)| a / b,
+        };
+        Ok(pairs(node)?.into_iter().map(operation).collect())
+    }
+}
+
+/// The source of SCALE.
+fn scaled(node: &Invocation<'_>) -> Result<Vec<f32>, OracleError> {
+    let a = singles(node, 0)?;
+    node.require(a.len() == node.elements(), "source 0 and result have different sizes")?;
+    Ok(a.into_owned())
+}
+
+/// Each element of the first source with that of the second, which is repeated.
+fn pairs(node: &Invocation<'_>) -> Result<Vec<(f32, f32)>, OracleError> {
+    let a = scaled(node)?;
+    let (small, b) = (node.source(1)?, singles(node, 1)?);
+    let repeats = (0..4).all(|d| small.ne[d] > 0 && node.ne[d].is_multiple_of(small.ne[d]));
+    node.require(repeats, "source 1 does not repeat to the result")?;
+    Ok(a.into_iter().zip(indices(node.ne).map(|index| b[small.at(index)])).collect())
 }
 
 #[cfg(test)]

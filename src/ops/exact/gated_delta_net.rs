@@ -11,8 +11,9 @@
 //! norm is at most 1 for a normalised k), so the terms of the state add up over tokens, decayed. `2 d + n_t` additions.
 //! More snapshots than tokens are not evaluated: what those that no token fills hold is the caller's.
 
-use super::moves::floats;
-use super::{Exact, Invocation, Oracle, OracleError};
+use super::moves::{floats, singles};
+use super::{Exact, Executed, Invocation, Oracle, OracleError};
+use crate::arithmetic::{DeltaToken, delta_token};
 
 pub(super) struct GatedDeltaNet;
 
@@ -22,23 +23,7 @@ impl Oracle for GatedDeltaNet {
     }
 
     fn exact(&self, node: &Invocation<'_>) -> Result<Exact, OracleError> {
-        let ne = |index| node.source(index).map(|source| source.ne.map(|n| n as usize));
-        let ([d_k, n_k, ..], [d, n_v, n_t, n_s]) = (ne(0)?, ne(2)?);
-        let snapshots = usize::try_from(node.int(0)).ok().filter(|n| (1..=n_t).contains(n));
-        let snapshots =
-            snapshots.ok_or_else(|| node.parameter(format!("{} snapshots of {n_t} tokens", node.int(0))))?;
-        let n_decays = ne(3)?[0];
-        let fits = d_k == d
-            && ne(1)? == ne(0)?
-            && ne(0)?[2..] == [n_t, n_s]
-            && n_k > 0
-            && n_v.is_multiple_of(n_k)
-            && [1, d].contains(&n_decays)
-            && ne(3)?[1..] == [n_v, n_t, n_s]
-            && ne(4)? == [1, n_v, n_t, n_s]
-            && ne(5)? == [d, d, n_v, n_s]
-            && node.elements() == d * n_v * n_t * n_s + snapshots * d * d * n_v * n_s;
-        node.require(fits, "the sources and the result do not fit")?;
+        let Extents { d, n_k, n_v, n_t, n_s, n_decays, snapshots } = Extents::of(node)?;
         let [q, k, v, g, beta, mut state] = [
             floats(node, 0)?,
             floats(node, 1)?,
@@ -94,6 +79,71 @@ impl Oracle for GatedDeltaNet {
             }
         }
         Ok(Exact { values, terms, additions: (2 * d + n_t) as f64, flips: Vec::new() })
+    }
+
+    fn ggml(&self, node: &Invocation<'_>, executed: &Executed<'_>) -> Result<Vec<f32>, OracleError> {
+        let Extents { d, n_k, n_v, n_t, n_s, n_decays, snapshots } = Extents::of(node)?;
+        let source = |index| singles(node, index);
+        let [q, k, v, g, beta] = [source(0)?, source(1)?, source(2)?, source(3)?, source(4)?];
+        let mut state = source(5)?.into_owned();
+        let n_out = d * n_v * n_t * n_s;
+        let mut values = vec![0.0; node.elements()];
+        for (s, t) in (0..n_s).flat_map(|s| (0..n_t).map(move |t| (s, t))) {
+            for h in 0..n_v {
+                let (token, at) = (s * n_t + t, (s * n_v + h) * d * d);
+                let at_k = (token * n_k + h % n_k) * d;
+                let at_v = token * n_v + h;
+                let inputs = DeltaToken {
+                    q: &q[at_k..][..d],
+                    k: &k[at_k..][..d],
+                    v: &v[at_v * d..][..d],
+                    g: &g[at_v * n_decays..][..n_decays],
+                    beta: beta[at_v],
+                };
+                let o = delta_token(executed.ggml, &mut state[at..][..d * d], inputs);
+                values[at_v * d..][..d].copy_from_slice(&o);
+                let age = n_t - 1 - t;
+                if age < snapshots {
+                    let slot = n_out + age * n_s * n_v * d * d + at;
+                    values[slot..][..d * d].copy_from_slice(&state[at..][..d * d]);
+                }
+            }
+        }
+        Ok(values)
+    }
+}
+
+/// The extents of a node whose sources and result fit.
+struct Extents {
+    d: usize,
+    n_k: usize,
+    n_v: usize,
+    n_t: usize,
+    n_s: usize,
+    n_decays: usize,
+    snapshots: usize,
+}
+
+impl Extents {
+    fn of(node: &Invocation<'_>) -> Result<Extents, OracleError> {
+        let ne = |index| node.source(index).map(|source| source.ne.map(|n| n as usize));
+        let ([d_k, n_k, ..], [d, n_v, n_t, n_s]) = (ne(0)?, ne(2)?);
+        let snapshots = usize::try_from(node.int(0)).ok().filter(|n| (1..=n_t).contains(n));
+        let snapshots =
+            snapshots.ok_or_else(|| node.parameter(format!("{} snapshots of {n_t} tokens", node.int(0))))?;
+        let n_decays = ne(3)?[0];
+        let fits = d_k == d
+            && ne(1)? == ne(0)?
+            && ne(0)?[2..] == [n_t, n_s]
+            && n_k > 0
+            && n_v.is_multiple_of(n_k)
+            && [1, d].contains(&n_decays)
+            && ne(3)?[1..] == [n_v, n_t, n_s]
+            && ne(4)? == [1, n_v, n_t, n_s]
+            && ne(5)? == [d, d, n_v, n_s]
+            && node.elements() == d * n_v * n_t * n_s + snapshots * d * d * n_v * n_s;
+        node.require(fits, "the sources and the result do not fit")?;
+        Ok(Extents { d, n_k, n_v, n_t, n_s, n_decays, snapshots })
     }
 }
 

@@ -1,6 +1,6 @@
 //! GET_ROWS: `y[t] = a[id[t]]`, per matrix of dimensions 2 and 3 of the ids. Values are decoded and moved: terms are 0.
 
-use super::{Data, Exact, Invocation, Oracle, OracleError};
+use super::{Data, Exact, Executed, Invocation, Oracle, OracleError};
 
 pub(super) struct GetRows;
 
@@ -34,6 +34,10 @@ impl Oracle for GetRows {
             values.extend(decoded.iter().map(|&v| f64::from(v)));
         }
         Ok(Exact::moved(values))
+    }
+
+    fn ggml(&self, node: &Invocation<'_>, _: &Executed<'_>) -> Result<Vec<f32>, OracleError> {
+        Ok(self.exact(node)?.into_singles())
     }
 }
 

@@ -9,8 +9,9 @@
 //! terms are those of f, in `activation`, times the other factor. [`STEPS`] roundings as for UNARY.
 
 use super::activation::{Point, collect, gelu, gelu_erf, gelu_quick, relu, silu};
-use super::moves::floats;
-use super::{Exact, Invocation, Oracle, OracleError};
+use super::moves::singles;
+use super::{Exact, Executed, Invocation, Oracle, OracleError};
+use crate::arithmetic::{gelu as gelu_by_table, gelu_quick as gelu_quick_by_table, swiglu_row};
 
 pub(super) struct Glu;
 
@@ -27,7 +28,7 @@ impl Oracle for Glu {
         let (alpha, limit) = (node.float(2), node.float(3));
         // Not `clamp`, which panics for a limit that is negative or NaN.
         let within = |up: f64| up.min(limit).max(-limit);
-        let pairs = gate.into_iter().zip(up);
+        let pairs = gate.into_iter().zip(up).map(|(gate, up)| (f64::from(gate), f64::from(up)));
         let gated = |f: fn(f64) -> Point| move |(gate, up): (f64, f64)| f(gate).times(up);
         Ok(match node.variant {
             Some("REGLU") => collect(STEPS, pairs.map(gated(|x| Point::plain(relu(x))))),
@@ -44,16 +45,38 @@ impl Oracle for Glu {
             _ => return Err(node.unknown()),
         })
     }
+
+    fn ggml(&self, node: &Invocation<'_>, executed: &Executed<'_>) -> Result<Vec<f32>, OracleError> {
+        let (mut gate, up) = halves(node)?;
+        let (ggml, width) = (executed.ggml, node.ne[0] as usize);
+        let mut by_element = |f: &dyn Fn(f32, f32) -> f32| {
+            gate.iter_mut().zip(&up).for_each(|(gate, &up)| *gate = f(*gate, up));
+        };
+        match node.variant {
+            Some("SWIGLU") => {
+                let rows = gate.chunks_exact_mut(width).zip(up.chunks_exact(width));
+                rows.for_each(|(gate, up)| swiglu_row(ggml, gate, up));
+            }
+            Some("REGLU") => by_element(&|gate, up| if gate > 0.0 { gate * up } else { 0.0 }),
+            // Where the result of the gate is 0 by its limit, nothing is multiplied.
+            Some("GEGLU") => {
+                by_element(&|gate, up| if gate <= -10.0 { 0.0 } else { gelu_by_table(ggml, gate) * up })
+            }
+            Some("GEGLU_QUICK") => by_element(&|gate, up| gelu_quick_by_table(gate) * up),
+            _ => return Err(node.arithmetic("this function")),
+        }
+        Ok(gate)
+    }
 }
 
 /// Gate and up.
-fn halves(node: &Invocation<'_>) -> Result<(Vec<f64>, Vec<f64>), OracleError> {
-    let first = floats(node, 0)?;
+fn halves(node: &Invocation<'_>) -> Result<(Vec<f32>, Vec<f32>), OracleError> {
+    let first = singles(node, 0)?;
     if node.sources.get(1).is_some_and(Option::is_some) {
-        let second = floats(node, 1)?;
+        let second = singles(node, 1)?;
         let fits = first.len() == node.elements() && second.len() == node.elements();
         node.require(fits, "the two sources and the result have different sizes")?;
-        return Ok((first, second));
+        return Ok((first.into_owned(), second.into_owned()));
     }
     let width = node.ne[0] as usize;
     let fits = first.len() == 2 * node.elements() && node.source(0)?.width() == 2 * width;

@@ -5,8 +5,8 @@
 //! CLAMP        max(min(x, params 1), params 0)     terms = 0: chosen, not computed
 //! ```
 
-use super::moves::floats;
-use super::{Exact, Invocation, Oracle, OracleError};
+use super::moves::{floats, singles};
+use super::{Exact, Executed, Invocation, Oracle, OracleError};
 
 pub(super) struct Math;
 
@@ -33,6 +33,20 @@ impl Oracle for Math {
             }
         };
         Ok(Exact::collect(STEPS, x.into_iter().map(|x| (function(x), function(x).abs()))))
+    }
+
+    fn ggml(&self, node: &Invocation<'_>, _: &Executed<'_>) -> Result<Vec<f32>, OracleError> {
+        let x = singles(node, 0)?;
+        node.require(x.len() == node.elements(), "source and result have different sizes")?;
+        let function: fn(f32) -> f32 = match node.op {
+            "SQR" => |x| x * x,
+            "SQRT" => f32::sqrt,
+            "LOG" => f32::ln,
+            "SIN" => f32::sin,
+            "COS" => f32::cos,
+            _ => return Ok(self.exact(node)?.into_singles()),
+        };
+        Ok(x.iter().map(|&x| function(x)).collect())
     }
 }
 

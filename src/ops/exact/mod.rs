@@ -43,6 +43,8 @@ pub use roundings::{ActivationRounding, CpuKernel, MmqLayout, Rounding, Setting,
 
 use thiserror::Error;
 
+use crate::arithmetic::Ggml;
+
 /// A node to evaluate: its operator with parameters, the extents of its result, and its sources.
 #[derive(Clone, Copy, Debug)]
 pub struct Invocation<'a> {
@@ -56,6 +58,15 @@ pub struct Invocation<'a> {
     pub ne: [u64; 4],
     /// The sources in order; an empty slot is none.
     pub sources: &'a [Option<Operand<'a>>],
+}
+
+/// How ggml-cpu came to a node.
+#[derive(Clone, Copy, Debug)]
+pub struct Executed<'a> {
+    /// The build, and how it was set.
+    pub ggml: Ggml,
+    /// Of each source, whether it lies in memory without gaps and in its own order; what is not said is true.
+    pub contiguous: &'a [bool],
 }
 
 /// The exact result of a node.
@@ -98,6 +109,14 @@ pub enum OracleError {
         /// What does not fit.
         what: String,
     },
+    /// ggml-cpu's arithmetic is not known here.
+    #[error("{op}: ggml's arithmetic is not known: {what}")]
+    Arithmetic {
+        /// The operator.
+        op: String,
+        /// What is not known.
+        what: String,
+    },
     /// A parameter has a value that this oracle does not evaluate.
     #[error("{op} with {what} not known")]
     Parameter {
@@ -131,6 +150,14 @@ pub trait Oracle: Sync {
     /// As [`Oracle::exact`].
     fn exact_with(&self, node: &Invocation<'_>, _rounding: Rounding) -> Result<Exact, OracleError> {
         self.exact(node)
+    }
+
+    /// What ggml-cpu computes, to the bit.
+    ///
+    /// # Errors
+    /// As [`Oracle::exact`]; and [`OracleError::Arithmetic`] where it is not known in which order ggml-cpu computes this.
+    fn ggml(&self, node: &Invocation<'_>, _executed: &Executed<'_>) -> Result<Vec<f32>, OracleError> {
+        Err(node.arithmetic("its order of operations"))
     }
 }
 
@@ -213,9 +240,23 @@ impl<'a> Invocation<'a> {
         OracleError::Parameter { op: self.op.to_owned(), what: what.into() }
     }
 
-    fn unknown(&self) -> OracleError {
+    /// The error for what ggml computes in a way that is not known.
+    fn arithmetic(&self, what: impl Into<String>) -> OracleError {
+        OracleError::Arithmetic { op: self.name(), what: what.into() }
+    }
+
+    fn name(&self) -> String {
         let variant = self.variant.map(|variant| format!(" {variant}")).unwrap_or_default();
-        OracleError::Unknown { op: format!("{}{variant}", self.op) }
+        format!("{}{variant}", self.op)
+    }
+
+    /// Parameter `index` as ggml reads it.
+    fn single(&self, index: usize) -> f32 {
+        f32::from_bits(self.int(index) as u32)
+    }
+
+    fn unknown(&self) -> OracleError {
+        OracleError::Unknown { op: self.name() }
     }
 }
 
@@ -224,6 +265,11 @@ impl Exact {
     fn collect(additions: f64, elements: impl Iterator<Item = (f64, f64)>) -> Exact {
         let (values, terms) = elements.unzip();
         Exact { values, terms, additions, flips: Vec::new() }
+    }
+
+    /// The values as f32, which those of an operator are that only moves.
+    fn into_singles(self) -> Vec<f32> {
+        self.values.into_iter().map(|value| value as f32).collect()
     }
 
     /// Values that were moved and not computed.

@@ -3,7 +3,9 @@
 //! The result must equal the source to the bit, as the type of the result holds it: terms are 0 and nothing is forgiven.
 //! Sources come as packed logical values: what a view selects has been gathered already.
 
-use super::{Exact, Invocation, Oracle, OracleError};
+use std::borrow::Cow;
+
+use super::{Exact, Executed, Invocation, Oracle, OracleError};
 
 pub(super) struct Moves;
 
@@ -19,6 +21,10 @@ impl Oracle for Moves {
         let values = floats(node, 0)?;
         node.require(values.len() == node.elements(), "source and result have different sizes")?;
         Ok(Exact::moved(values))
+    }
+
+    fn ggml(&self, node: &Invocation<'_>, _: &Executed<'_>) -> Result<Vec<f32>, OracleError> {
+        Ok(self.exact(node)?.into_singles())
     }
 }
 
@@ -48,9 +54,12 @@ fn concat(node: &Invocation<'_>) -> Result<Exact, OracleError> {
 
 /// The values of a source that must be floating-point.
 pub(super) fn floats(node: &Invocation<'_>, index: usize) -> Result<Vec<f64>, OracleError> {
-    let values =
-        node.source(index)?.floats().ok_or_else(|| node.shape(format!("source {index} holds integers")))?;
-    Ok(values.iter().map(|&value| value.into()).collect())
+    Ok(singles(node, index)?.iter().map(|&value| value.into()).collect())
+}
+
+/// The same as they are.
+pub(super) fn singles<'a>(node: &Invocation<'a>, index: usize) -> Result<Cow<'a, [f32]>, OracleError> {
+    node.source(index)?.floats().ok_or_else(|| node.shape(format!("source {index} holds integers")))
 }
 
 #[cfg(test)]

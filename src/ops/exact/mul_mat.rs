@@ -9,13 +9,16 @@
 //! minima meet that: `sum_k (a - min) x + sum_blocks min s`. A rule of which not every step is known to the last bit says which
 //! values are in doubt; an element is then uncertain by the sum of what each doubt moves it.
 
+use std::borrow::Cow;
+
 use rayon::prelude::*;
 
 use super::rounding::{likeliest_on_cpu, possible, sums_are_used};
 use super::{
-    Data, Exact, Invocation, Operand, Oracle, OracleError, Rounded, Rounding, Setting, round_activation,
-    vec_dot_type,
+    Data, Exact, Executed, Invocation, Operand, Oracle, OracleError, Rounded, Rounding, Setting,
+    round_activation, vec_dot_type,
 };
+use crate::arithmetic::{Activation, Factor, Kernel, Shape, fwht};
 use crate::tensor::GgmlType;
 
 pub(super) struct MulMat;
@@ -35,6 +38,92 @@ impl Oracle for MulMat {
     }
 
     fn exact_with(&self, node: &Invocation<'_>, rounding: Rounding) -> Result<Exact, OracleError> {
+        let matrices = Matrices::of(node)?;
+        let Matrices { a, k, ty, .. } = matrices;
+        let uses_sums = matches!(rounding, Rounding::Activation(to) if sums_are_used(to, ty));
+        let round = |row: &[f32]| match rounding {
+            Rounding::None | Rounding::OneChunk { .. } => {
+                Rounded { values: row.to_vec(), ..Rounded::default() }
+            }
+            Rounding::Activation(to) => {
+                let rounded = round_activation(to, row);
+                Rounded { sums: rounded.sums.filter(|_| uses_sums), ..rounded }
+            }
+        };
+        let activations: Vec<Rounded> = matrices.activations.chunks_exact(k.max(1)).map(round).collect();
+        let is_doubtful = activations.iter().any(Rounded::is_doubtful);
+        let decoded = |row: usize| {
+            let mut minima = vec![0.0; k];
+            let has_minima = match &a.data {
+                Data::Weight(rows) => {
+                    rows.minima_of_row(row, &mut minima)
+                        || uses_sums && rows.code_zero_of_row(row, &mut minima)
+                }
+                _ => false,
+            };
+            (matrices.row(row), has_minima.then_some(minima))
+        };
+        let products = matrices.multiplied(decoded, |(weights, minima), token| {
+            product(weights, minima.as_deref(), &activations[token])
+        });
+        let of = |part: fn(&Product) -> f64| products.iter().map(part).collect();
+        Ok(Exact {
+            values: of(|product| product.sum),
+            terms: of(|product| product.terms),
+            additions: k as f64,
+            flips: if is_doubtful { of(|product| product.doubt) } else { Vec::new() },
+        })
+    }
+
+    fn ggml(&self, node: &Invocation<'_>, executed: &Executed<'_>) -> Result<Vec<f32>, OracleError> {
+        let matrices = Matrices::of(node)?;
+        let Matrices { a, k, n, t, ty, .. } = matrices;
+        let ggml = executed.ggml;
+        if node.int(1) == HINT_HADAMARD && !ggml.reference_kernels {
+            let mut values = matrices.activations.into_owned();
+            values.chunks_exact_mut(k.max(1)).for_each(fwht);
+            return Ok(values);
+        }
+        if ggml.repack && ty.block_elements() > 1 && matches!(a.data, Data::Weight(_)) {
+            return Err(node.arithmetic("products with weights that were repacked"));
+        }
+        if node.source(1)?.ty() != Some(GgmlType::F32) {
+            return Err(node.arithmetic("an activation that is not f32"));
+        }
+        let contiguous = executed.contiguous.get(1).copied().unwrap_or(true);
+        let kernel = Kernel::of(ggml, Shape { ty, rows: n, columns: t, contiguous });
+        let unknown = || node.arithmetic(format!("products with {ty}"));
+        let taken = matrices.activations.chunks_exact(k.max(1)).map(|row| Activation::of(ggml.isa, ty, row));
+        let taken: Vec<Activation> = taken.collect::<Option<_>>().ok_or_else(unknown)?;
+        let factor = |row: usize| match &a.data {
+            Data::Weight(rows) if ty.block_elements() > 1 => Factor::of_blocks(ty, rows.bytes_of_row(row)),
+            Data::Narrow(..) if ty.block_elements() > 1 => None,
+            _ => Some(Factor::Floats(ty, matrices.row(row))),
+        };
+        let products =
+            matrices.multiplied(factor, |row, token| kernel.dot(ggml.isa, row.as_ref()?, &taken[token]));
+        products.into_iter().collect::<Option<_>>().ok_or_else(unknown)
+    }
+}
+
+/// The value of params 1 that says that the first source is a Hadamard matrix (`GGML_HINT_SRC0_IS_HADAMARD`).
+const HINT_HADAMARD: i32 = 1;
+
+/// Two sources that multiply to the result.
+struct Matrices<'a> {
+    a: &'a Operand<'a>,
+    /// `[c3, c2, t, k]`
+    activations: Cow<'a, [f32]>,
+    k: usize,
+    n: usize,
+    b: [usize; 2],
+    t: usize,
+    c: [usize; 2],
+    ty: GgmlType,
+}
+
+impl<'a> Matrices<'a> {
+    fn of(node: &Invocation<'a>) -> Result<Matrices<'a>, OracleError> {
         let (a, x) = (node.source(0)?, node.source(1)?);
         let activations = x.floats().ok_or_else(|| node.shape("source 1 holds integers"))?;
         let [k, n, b2, b3] = a.ne.map(|n| n as usize);
@@ -54,69 +143,49 @@ impl Oracle for MulMat {
         };
         node.require(elements == k * n * b2 * b3, "source 0 has other rows")?;
         vec_dot_type(ty).ok_or_else(|| node.parameter(format!("weights of type {ty}")))?;
-        let uses_sums = matches!(rounding, Rounding::Activation(to) if sums_are_used(to, ty));
-        let round = |row: &[f32]| match rounding {
-            Rounding::None | Rounding::OneChunk { .. } => {
-                Rounded { values: row.to_vec(), ..Rounded::default() }
+        Ok(Matrices { a, activations, k, n, b: [b2, b3], t, c: [c2, c3], ty })
+    }
+
+    /// A row of the first source, decoded.
+    fn row(&self, row: usize) -> Vec<f32> {
+        let mut weights = vec![0.0; self.k];
+        match &self.a.data {
+            Data::Weight(rows) => rows.decode_row(row, &mut weights),
+            Data::Float(values) | Data::Narrow(_, values) => {
+                weights.copy_from_slice(&values[row * self.k..][..self.k])
             }
-            Rounding::Activation(to) => {
-                let rounded = round_activation(to, row);
-                Rounded { sums: rounded.sums.filter(|_| uses_sums), ..rounded }
-            }
-        };
-        let activations: Vec<Rounded> = activations.chunks_exact(k.max(1)).map(round).collect();
-        let is_doubtful = activations.iter().any(Rounded::is_doubtful);
-        // One task per row of `a`: decoded once, used for every token and matrix that meets it.
-        let products: Vec<Vec<Product>> = (0..n * b2 * b3)
-            .into_par_iter()
-            .map(|row| {
-                let mut weights = vec![0.0; k];
-                let mut minima = vec![0.0; k];
-                let mut has_minima = false;
-                match &a.data {
-                    Data::Weight(rows) => {
-                        rows.decode_row(row, &mut weights);
-                        has_minima = rows.minima_of_row(row, &mut minima)
-                            || uses_sums && rows.code_zero_of_row(row, &mut minima);
-                    }
-                    Data::Float(values) | Data::Narrow(_, values) => {
-                        weights.copy_from_slice(&values[row * k..][..k])
-                    }
-                    Data::Int(_) => {}
-                }
-                let (i2, i3) = (row / n % b2, row / n / b2);
-                let (r2, r3) = (c2 / b2, c3 / b3);
-                let matrices = (i3 * r3..(i3 + 1) * r3)
-                    .flat_map(|j3| (i2 * r2..(i2 + 1) * r2).map(move |j2| j3 * c2 + j2));
-                let tokens = matrices.flat_map(|matrix| (0..t).map(move |token| matrix * t + token));
-                let minima = has_minima.then_some(&minima[..]);
-                tokens.map(|token| product(&weights, minima, &activations[token])).collect()
-            })
-            .collect();
-        let mut exact = Exact {
-            values: vec![0.0; node.elements()],
-            terms: vec![0.0; node.elements()],
-            additions: k as f64,
-            flips: if is_doubtful { vec![0.0; node.elements()] } else { Vec::new() },
-        };
+            Data::Int(_) => {}
+        }
+        weights
+    }
+
+    /// Every element of the result: `product` of a row, which `take` gives once, with each token and matrix that meets it.
+    fn multiplied<R, P: Clone + Default + Send>(
+        &self,
+        take: impl Fn(usize) -> R + Sync,
+        product: impl Fn(&R, usize) -> P + Sync,
+    ) -> Vec<P> {
+        let &Matrices { n, b: [b2, b3], t, c: [c2, c3], .. } = self;
         let (r2, r3) = (c2 / b2, c3 / b3);
+        let tokens = |row: usize| {
+            let (i2, i3) = (row / n % b2, row / n / b2);
+            let matrices = (i3 * r3..(i3 + 1) * r3)
+                .flat_map(move |j3| (i2 * r2..(i2 + 1) * r2).map(move |j2| j3 * c2 + j2));
+            matrices.flat_map(move |matrix| (0..t).map(move |token| matrix * t + token))
+        };
+        // One task per row.
+        let of_row = |row: usize| -> Vec<P> {
+            let taken = take(row);
+            tokens(row).map(|token| product(&taken, token)).collect()
+        };
+        let products: Vec<Vec<P>> = (0..n * b2 * b3).into_par_iter().map(of_row).collect();
+        let mut all = vec![P::default(); n * t * c2 * c3];
         for (row, products) in products.into_iter().enumerate() {
-            let (i1, i2, i3) = (row % n, row / n % b2, row / n / b2);
-            let mut products = products.into_iter();
-            for j3 in i3 * r3..(i3 + 1) * r3 {
-                for j2 in i2 * r2..(i2 + 1) * r2 {
-                    for token in 0..t {
-                        let at = ((j3 * c2 + j2) * t + token) * n + i1;
-                        let product = products.next().expect("one per token and matrix");
-                        (exact.values[at], exact.terms[at]) = (product.sum, product.terms);
-                        if is_doubtful {
-                            exact.flips[at] = product.doubt;
-                        }
-                    }
-                }
+            for (token, product) in tokens(row).zip(products) {
+                all[token * n + row % n] = product;
             }
         }
-        Ok(exact)
+        all
     }
 }
 

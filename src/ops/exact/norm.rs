@@ -6,8 +6,9 @@
 //! terms = |y|: the squares are all positive, so their sum loses nothing; it accumulates in f64 (ops.cpp). What is left are
 //! [`STEPS`] roundings: squares, mean, root, division.
 
-use super::moves::floats;
-use super::{Exact, Invocation, Oracle, OracleError};
+use super::moves::{floats, singles};
+use super::{Exact, Executed, Invocation, Oracle, OracleError};
+use crate::arithmetic::{l2_norm, rms_norm};
 
 pub(super) struct Norm;
 
@@ -33,6 +34,19 @@ impl Oracle for Norm {
             row.iter_mut().for_each(|v| *v *= scale);
         }
         Ok(Exact::collect(STEPS, x.into_iter().map(|y| (y, y.abs()))))
+    }
+
+    fn ggml(&self, node: &Invocation<'_>, _: &Executed<'_>) -> Result<Vec<f32>, OracleError> {
+        let mut x = singles(node, 0)?.into_owned();
+        node.require(x.len() == node.elements() && node.ne[0] > 0, "source and result have different sizes")?;
+        let eps = node.single(0);
+        for row in x.chunks_exact_mut(node.ne[0] as usize) {
+            match node.op {
+                "RMS_NORM" => rms_norm(row, eps),
+                _ => l2_norm(row, eps),
+            }
+        }
+        Ok(x)
     }
 }
 

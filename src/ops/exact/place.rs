@@ -10,7 +10,7 @@
 //! ```
 
 use super::moves::floats;
-use super::{Exact, Invocation, Oracle, OracleError, indices};
+use super::{Exact, Executed, Invocation, Oracle, OracleError, indices};
 
 pub(super) struct Place;
 
@@ -58,6 +58,10 @@ impl Oracle for Place {
         };
         let values = indices(node.ne).map(|index| from(index).map_or(0.0, |index| x[source.at(index)]));
         Ok(Exact::moved(values.collect()))
+    }
+
+    fn ggml(&self, node: &Invocation<'_>, _: &Executed<'_>) -> Result<Vec<f32>, OracleError> {
+        Ok(self.exact(node)?.into_singles())
     }
 }
 

@@ -13,9 +13,12 @@
 //! ```
 //! What passes through is moved: its terms are 0.
 
-use super::moves::floats;
+use std::ops::Range;
+
+use super::moves::{floats, singles};
 use super::rope_angles::{Angles, Turn, ramp};
-use super::{Exact, Invocation, Oracle, OracleError};
+use super::{Exact, Executed, Invocation, Oracle, OracleError};
+use crate::arithmetic::rotate;
 
 pub(super) struct RopeOracle;
 
@@ -45,26 +48,12 @@ impl Oracle for RopeOracle {
     }
 
     fn exact(&self, node: &Invocation<'_>) -> Result<Exact, OracleError> {
-        let mut values = floats(node, 0)?;
-        let positions = node.source(1)?.ints().ok_or_else(|| node.shape("source 1 holds no integers"))?;
         let rope = Rope::of(node)?;
-        let [head_dim, n_head, n_tokens, _] = node.ne.map(|n| n as usize);
-        let channels = if rope.has_sections() { 4 } else { 1 };
-        let fits = values.len() == node.elements() && positions.len() == channels * n_tokens;
-        node.require(fits, "heads and positions do not fit")?;
-        let origins = rope.origins();
+        let mut values = floats(node, 0)?;
         let mut terms: Vec<f64> = vec![0.0; values.len()]; // what passes through is moved
-        let heads = values.chunks_exact_mut(head_dim.max(1)).zip(terms.chunks_exact_mut(head_dim.max(1)));
-        let mut turns: Vec<Turn> = Vec::new();
-        for (row, (head, terms)) in heads.enumerate() {
-            if row % n_head == 0 {
-                let token = row / n_head % n_tokens;
-                let position = [0, 1, 2, 3].map(|c| positions[(c % channels) * n_tokens + token] as f64);
-                let turn = |(i, &(channel, power)): (usize, &(usize, usize))| {
-                    rope.angles.turn(i, position[channel], power)
-                };
-                turns = origins.iter().enumerate().map(turn).collect();
-            }
+        let turn = |i: usize, position: i64, power: usize| rope.angles.turn(i, position as f64, power);
+        rope.walk(node, values.len(), turn, |head, turns: &[Turn]| {
+            let (head, terms) = (&mut values[head.clone()], &mut terms[head]);
             for (i, turn) in turns.iter().enumerate() {
                 let (a, b) = rope.pair(i);
                 let (xa, xb, cos) = (head[a], head[b], turn.cos);
@@ -73,13 +62,57 @@ impl Oracle for RopeOracle {
                 let length = (xa.abs() + xb.abs()) * turn.terms;
                 (terms[a], terms[b]) = (length, length);
             }
-        }
+        })?;
         let additions = if rope.angles.has_magnitude() { SCALED_STEPS } else { ROPE_STEPS };
         Ok(Exact { values, terms, additions, flips: Vec::new() })
+    }
+
+    fn ggml(&self, node: &Invocation<'_>, executed: &Executed<'_>) -> Result<Vec<f32>, OracleError> {
+        let rope = Rope::of(node)?;
+        let ggml = executed.ggml;
+        let mut values = singles(node, 0)?.into_owned();
+        let angles = rope.angles.single(node.single(5));
+        let turn = |i: usize, position: i64, power: usize| angles.turn(ggml, i, position as f32, power);
+        rope.walk(node, values.len(), turn, |head, turns| {
+            let head = &mut values[head];
+            for (i, &(cos, sin)) in turns.iter().enumerate() {
+                let (a, b) = rope.pair(i);
+                let sin = if node.op == "ROPE_BACK" { -sin } else { sin };
+                (head[a], head[b]) = rotate(ggml.isa, (head[a], head[b]), (cos, sin));
+            }
+        })?;
+        Ok(values)
     }
 }
 
 impl Rope {
+    /// Hands out the place of each head with the turns of its pairs, which `turn` makes of a pair, its position and its power.
+    fn walk<T>(
+        &self,
+        node: &Invocation<'_>,
+        elements: usize,
+        turn: impl Fn(usize, i64, usize) -> T,
+        mut head: impl FnMut(Range<usize>, &[T]),
+    ) -> Result<(), OracleError> {
+        let positions = node.source(1)?.ints().ok_or_else(|| node.shape("source 1 holds no integers"))?;
+        let [head_dim, n_head, n_tokens, _] = node.ne.map(|n| n as usize);
+        let channels = if self.has_sections() { 4 } else { 1 };
+        let fits = elements == node.elements() && positions.len() == channels * n_tokens;
+        node.require(fits, "heads and positions do not fit")?;
+        let origins = self.origins();
+        let mut turns: Vec<T> = Vec::new();
+        for row in 0..elements / head_dim.max(1) {
+            if row % n_head == 0 {
+                let token = row / n_head % n_tokens;
+                let position = [0, 1, 2, 3].map(|c| positions[(c % channels) * n_tokens + token]);
+                let turn =
+                    |(i, &(channel, power)): (usize, &(usize, usize))| turn(i, position[channel], power);
+                turns = origins.iter().enumerate().map(turn).collect();
+            }
+            head(row * head_dim..(row + 1) * head_dim, &turns);
+        }
+        Ok(())
+    }
     fn of(node: &Invocation<'_>) -> Result<Rope, OracleError> {
         let mode = node.int(2);
         if ![NORMAL, NEOX, MROPE, VISION, IMROPE].contains(&mode) {

@@ -17,6 +17,8 @@
 //! The ends of the ramp are f32 logarithms rounded to whole numbers (`ggml_rope_yarn_corr_dims`, ggml.c): they are taken in
 //! f32 here too, as one that goes to the other side moves every angle.
 
+use crate::arithmetic::RopeAngles;
+
 /// The parameters that angles depend on.
 pub(super) struct Angles {
     pub(super) n_dims: usize,
@@ -44,6 +46,22 @@ const MAGNITUDE: f64 = 0.1;
 const RAMP_WIDTH: f64 = 0.001;
 
 impl Angles {
+    /// The same parameters as ggml-cpu takes them; `freq_base` is that of the node.
+    pub(super) fn single(&self, freq_base: f32) -> RopeAngles {
+        RopeAngles {
+            n_dims: self.n_dims,
+            freq_base,
+            freq_scale: self.freq_scale as f32,
+            ext_factor: self.ext_factor as f32,
+            attn_factor: self.attn_factor as f32,
+            ramp: self.ramp.map(|end| end as f32),
+            factors: self
+                .factors
+                .as_ref()
+                .map(|factors| factors.iter().map(|&factor| factor as f32).collect()),
+        }
+    }
+
     /// Whether the rotated pair is also scaled.
     pub(super) fn has_magnitude(&self) -> bool {
         self.ext_factor != 0.0 || self.attn_factor != 1.0

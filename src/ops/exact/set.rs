@@ -6,7 +6,7 @@
 //! ```
 
 use super::moves::floats;
-use super::{Exact, Invocation, Oracle, OracleError, indices};
+use super::{Exact, Executed, Invocation, Oracle, OracleError, indices};
 
 pub(super) struct Set;
 
@@ -33,6 +33,10 @@ impl Oracle for Set {
             *values.get_mut(at).ok_or_else(|| node.shape("source 1 goes beyond source 0"))? = value;
         }
         Ok(Exact::moved(values))
+    }
+
+    fn ggml(&self, node: &Invocation<'_>, _: &Executed<'_>) -> Result<Vec<f32>, OracleError> {
+        Ok(self.exact(node)?.into_singles())
     }
 }
 

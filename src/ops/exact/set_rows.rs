@@ -3,7 +3,7 @@
 //! compares a moved value with a result of its type.
 
 use super::moves::floats;
-use super::{Exact, Invocation, Oracle, OracleError};
+use super::{Exact, Executed, Invocation, Oracle, OracleError};
 
 pub(super) struct SetRows;
 
@@ -26,6 +26,10 @@ impl Oracle for SetRows {
             at.ok_or_else(|| node.shape(format!("row {id} of {}", node.ne[1])))?.copy_from_slice(row);
         }
         Ok(Exact::moved(values))
+    }
+
+    fn ggml(&self, node: &Invocation<'_>, _: &Executed<'_>) -> Result<Vec<f32>, OracleError> {
+        Ok(self.exact(node)?.into_singles())
     }
 }
 

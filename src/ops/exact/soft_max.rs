@@ -14,9 +14,12 @@
 //! others moves by the mean of theirs; a sink counts with `d = |sink - max|`. What is subtracted from all alike, max, need not
 //! be exact. The sum is one of positive numbers in f64 over sums of eight (`ggml_vec_soft_max_f32`, vec.cpp).
 
-use super::attention::slope;
-use super::moves::floats;
-use super::{Exact, Invocation, Operand, Oracle, OracleError, indices};
+use std::borrow::Cow;
+
+use super::attention::{single_slope, slope};
+use super::moves::singles;
+use super::{Exact, Executed, Invocation, Operand, Oracle, OracleError, indices};
+use crate::arithmetic::soft_max;
 
 pub(super) struct SoftMax;
 
@@ -29,24 +32,14 @@ impl Oracle for SoftMax {
     }
 
     fn exact(&self, node: &Invocation<'_>) -> Result<Exact, OracleError> {
-        let x = floats(node, 0)?;
-        node.require(x.len() == node.elements() && !x.is_empty(), "source and result have different sizes")?;
+        let Sources { x, mask, sinks } = Sources::of(node)?;
         let (scale, max_bias) = (node.float(0), node.float(1));
         let [width, n_rows, n_head, _] = node.ne.map(|n| n as usize);
-        let mask = optional(node, 1)?;
-        if let Some((operand, _)) = &mask {
-            let ne = operand.ne;
-            let covers = ne[0] == node.ne[0]
-                && ne[1] >= node.ne[1]
-                && [2, 3].iter().all(|&d| ne[d] > 0 && node.ne[d].is_multiple_of(ne[d]));
-            node.require(covers, "the mask does not cover the source")?;
-        }
-        let sinks = optional(node, 2)?;
-        node.require(sinks.as_ref().is_none_or(|(_, sinks)| sinks.len() == n_head), "not one sink per head")?;
         let addends: Vec<Addend> = x
             .iter()
             .zip(indices(node.ne))
-            .map(|(x, index)| {
+            .map(|(&x, index)| {
+                let x = f64::from(x);
                 let (slope, roundings) = slope(max_bias, index[2], n_head);
                 let weight = roundings + 1.0; // and that of the product with the mask
                 let scaled = scale * x;
@@ -54,16 +47,32 @@ impl Oracle for SoftMax {
                 let Some((operand, values)) = &mask else {
                     return Addend { logit: scaled, rounded: product };
                 };
-                let mask = slope * values[operand.at(index)];
+                let mask = slope * f64::from(values[operand.at(index)]);
                 let logit = scaled + mask;
                 Addend { logit, rounded: product + weight * mask.abs() + logit.abs() }
             })
             .collect();
         let rows = addends.chunks_exact(width).enumerate().flat_map(|(row, addends)| {
-            let sink = sinks.as_ref().map(|(_, sinks)| sinks[row / n_rows % n_head]);
+            let sink = sinks.as_ref().map(|(_, sinks)| sinks[row / n_rows % n_head].into());
             probabilities(addends, sink)
         });
         Ok(Exact::collect(STEPS, rows))
+    }
+
+    fn ggml(&self, node: &Invocation<'_>, executed: &Executed<'_>) -> Result<Vec<f32>, OracleError> {
+        let Sources { x, mask, sinks } = Sources::of(node)?;
+        let (scale, max_bias) = (node.single(0), node.single(1));
+        let [width, n_rows, n_head, _] = node.ne.map(|n| n as usize);
+        let mut x = x.into_owned();
+        for (row, values) in x.chunks_exact_mut(width).enumerate() {
+            let (i1, i2, i3) = (row % n_rows, row / n_rows % n_head, row / n_rows / n_head);
+            let mask = mask.as_ref().map(|(operand, values)| {
+                (single_slope(max_bias, i2, n_head), &values[operand.at([0, i1, i2, i3])..][..width])
+            });
+            let sink = sinks.as_ref().map(|(_, sinks)| sinks[i2]);
+            soft_max(executed.ggml, values, scale, mask, sink);
+        }
+        Ok(x)
     }
 }
 
@@ -90,12 +99,38 @@ fn probabilities(row: &[Addend], sink: Option<f64>) -> Vec<(f64, f64)> {
     weighed.into_iter().map(|(weight, d)| (weight / sum, weight / sum * (1.0 + d + moved / sum))).collect()
 }
 
-type Source<'a> = Option<(&'a Operand<'a>, Vec<f64>)>;
+type Source<'a> = Option<(&'a Operand<'a>, Cow<'a, [f32]>)>;
+
+/// The sources of a node, which fit each other.
+struct Sources<'a> {
+    x: Cow<'a, [f32]>,
+    mask: Source<'a>,
+    sinks: Source<'a>,
+}
+
+impl<'a> Sources<'a> {
+    fn of(node: &Invocation<'a>) -> Result<Sources<'a>, OracleError> {
+        let x = singles(node, 0)?;
+        node.require(x.len() == node.elements() && !x.is_empty(), "source and result have different sizes")?;
+        let mask = optional(node, 1)?;
+        if let Some((operand, _)) = &mask {
+            let ne = operand.ne;
+            let covers = ne[0] == node.ne[0]
+                && ne[1] >= node.ne[1]
+                && [2, 3].iter().all(|&d| ne[d] > 0 && node.ne[d].is_multiple_of(ne[d]));
+            node.require(covers, "the mask does not cover the source")?;
+        }
+        let sinks = optional(node, 2)?;
+        let n_head = node.ne[2] as usize;
+        node.require(sinks.as_ref().is_none_or(|(_, sinks)| sinks.len() == n_head), "not one sink per head")?;
+        Ok(Sources { x, mask, sinks })
+    }
+}
 
 /// A source that may be none.
 fn optional<'a>(node: &Invocation<'a>, index: usize) -> Result<Source<'a>, OracleError> {
     match node.sources.get(index).and_then(Option::as_ref) {
-        Some(operand) => Ok(Some((operand, floats(node, index)?))),
+        Some(operand) => Ok(Some((operand, singles(node, index)?))),
         None => Ok(None),
     }
 }

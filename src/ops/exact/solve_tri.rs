@@ -12,8 +12,9 @@
 //! not lost: the error of the solution is `A^-1 r`. So an element has the terms of all rows, each as far as the inverse
 //! carries it, and `n + 1` additions, those of the longest row. (Skeel's componentwise bound, with the exact inverse.)
 
-use super::moves::floats;
-use super::{Exact, Invocation, Oracle, OracleError};
+use super::moves::{floats, singles};
+use super::{Exact, Executed, Invocation, Oracle, OracleError};
+use crate::arithmetic::solve_tri;
 
 pub(super) struct SolveTri;
 
@@ -24,10 +25,7 @@ impl Oracle for SolveTri {
 
     fn exact(&self, node: &Invocation<'_>) -> Result<Exact, OracleError> {
         let (a, b) = (floats(node, 0)?, floats(node, 1)?);
-        let [n, rows, b2, b3] = node.source(0)?.ne.map(|n| n as usize);
-        let k = node.source(1)?.width();
-        let fits = n == rows && node.source(1)?.ne == node.ne && node.ne == [k, n, b2, b3].map(|n| n as u64);
-        node.require(fits && n > 0 && k > 0, "the matrix, the right side and the result do not fit")?;
+        let [n, k] = extents(node)?;
         let matrices = a.chunks_exact(n * n).zip(b.chunks_exact(n * k));
         let solved = matrices.flat_map(|(a, b)| {
             let identity: Vec<f64> = (0..n * n).map(|i| if i / n == i % n { 1.0 } else { 0.0 }).collect();
@@ -37,6 +35,23 @@ impl Oracle for SolveTri {
         });
         Ok(Exact::collect((n + 1) as f64, solved))
     }
+
+    fn ggml(&self, node: &Invocation<'_>, executed: &Executed<'_>) -> Result<Vec<f32>, OracleError> {
+        let (a, b) = (singles(node, 0)?, singles(node, 1)?);
+        let [n, k] = extents(node)?;
+        let isa = executed.ggml.isa;
+        let matrices = a.chunks_exact(n * n).zip(b.chunks_exact(n * k));
+        Ok(matrices.flat_map(|(a, b)| solve_tri(isa, a, b, n)).collect())
+    }
+}
+
+/// n and k of sources that fit.
+fn extents(node: &Invocation<'_>) -> Result<[usize; 2], OracleError> {
+    let [n, rows, b2, b3] = node.source(0)?.ne.map(|n| n as usize);
+    let k = node.source(1)?.width();
+    let fits = n == rows && node.source(1)?.ne == node.ne && node.ne == [k, n, b2, b3].map(|n| n as u64);
+    node.require(fits && n > 0 && k > 0, "the matrix, the right side and the result do not fit")?;
+    Ok([n, k])
 }
 
 /// Solves `A X = B` for A `[n, n]` and B `[n, k]`.

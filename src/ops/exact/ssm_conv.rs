@@ -5,8 +5,9 @@
 //! terms = sum_j |x w|;  d_conv additions
 //! ```
 
-use super::moves::floats;
-use super::{Exact, Invocation, Oracle, OracleError, indices};
+use super::moves::singles;
+use super::{Exact, Executed, Invocation, Oracle, OracleError, indices};
+use crate::arithmetic::conv;
 
 pub(super) struct SsmConv;
 
@@ -16,22 +17,31 @@ impl Oracle for SsmConv {
     }
 
     fn exact(&self, node: &Invocation<'_>) -> Result<Exact, OracleError> {
-        let (x_ne, w_ne) = (node.source(0)?.ne, node.source(1)?.ne);
-        let (x, w) = (floats(node, 0)?, floats(node, 1)?);
-        let [columns, channels, n_s, _] = x_ne.map(|n| n as usize);
-        let d_conv = w_ne[0] as usize;
-        let n_t = (columns + 1).saturating_sub(d_conv);
-        let fits = w_ne[1] as usize == channels && node.ne == [channels, n_t, n_s, 1].map(|n| n as u64);
-        node.require(fits, "window, kernel and result do not fit")?;
-        let elements = indices(node.ne).map(|[c, t, s, _]| {
-            let window = &x[(s * channels + c) * columns + t..][..d_conv];
-            window
-                .iter()
-                .zip(&w[c * d_conv..][..d_conv])
-                .fold((0.0, 0.0), |(sum, terms), (x, w)| (sum + x * w, terms + (x * w).abs()))
-        });
-        Ok(Exact::collect(d_conv as f64, elements))
+        let elements = convolved(node, |window, taps| {
+            let products = window.iter().zip(taps).map(|(&x, &w)| f64::from(x) * f64::from(w));
+            products.fold((0.0, 0.0), |(sum, terms), product| (sum + product, terms + product.abs()))
+        })?;
+        Ok(Exact::collect(node.source(1)?.ne[0] as f64, elements.into_iter()))
     }
+
+    fn ggml(&self, node: &Invocation<'_>, executed: &Executed<'_>) -> Result<Vec<f32>, OracleError> {
+        convolved(node, |window, taps| conv(executed.ggml.isa, window, taps))
+    }
+}
+
+/// What `element` makes of each window and the taps of its channel.
+fn convolved<T>(node: &Invocation<'_>, element: impl Fn(&[f32], &[f32]) -> T) -> Result<Vec<T>, OracleError> {
+    let (x_ne, w_ne) = (node.source(0)?.ne, node.source(1)?.ne);
+    let (x, w) = (singles(node, 0)?, singles(node, 1)?);
+    let [columns, channels, n_s, _] = x_ne.map(|n| n as usize);
+    let d_conv = w_ne[0] as usize;
+    let n_t = (columns + 1).saturating_sub(d_conv);
+    let fits = w_ne[1] as usize == channels && node.ne == [channels, n_t, n_s, 1].map(|n| n as u64);
+    node.require(fits, "window, kernel and result do not fit")?;
+    let of = |[c, t, s, _]: [usize; 4]| {
+        element(&x[(s * channels + c) * columns + t..][..d_conv], &w[c * d_conv..][..d_conv])
+    };
+    Ok(indices(node.ne).map(of).collect())
 }
 
 #[cfg(test)]

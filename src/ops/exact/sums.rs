@@ -9,8 +9,9 @@
 //! stays in all that follow. Each is at most `u |y_m|`, and no partial sum up to i exceeds the terms of i, so an element is
 //! a plain sum of as many additions as the row is long.
 
-use super::moves::floats;
-use super::{Exact, Invocation, Oracle, OracleError};
+use super::moves::{floats, singles};
+use super::{Exact, Executed, Invocation, Oracle, OracleError};
+use crate::arithmetic::{cumsum, sum};
 
 pub(super) struct Sums;
 
@@ -36,6 +37,24 @@ impl Oracle for Sums {
         let (additions, divisor) = if node.op == "MEAN" { (MEAN, width as f64) } else { (SUM, 1.0) };
         let sums = rows.filter_map(|row| running_sums(row).last());
         Ok(Exact::collect(additions, sums.map(|(sum, terms)| (sum / divisor, terms / divisor))))
+    }
+
+    fn ggml(&self, node: &Invocation<'_>, _: &Executed<'_>) -> Result<Vec<f32>, OracleError> {
+        let mut x = singles(node, 0)?.into_owned();
+        let width = node.source(0)?.width();
+        node.require(width > 0, "a row is empty")?;
+        if node.op == "CUMSUM" {
+            node.require(x.len() == node.elements(), "source and result have different sizes")?;
+            x.chunks_exact_mut(width).for_each(cumsum);
+            return Ok(x);
+        }
+        let rows = x.chunks_exact(width);
+        node.require(rows.len() == node.elements() && node.ne[0] == 1, "not one result per row")?;
+        Ok(if node.op == "MEAN" {
+            rows.map(|row| sum(row) / width as f32).collect()
+        } else {
+            rows.map(sum).collect()
+        })
     }
 }
 

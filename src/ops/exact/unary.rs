@@ -16,8 +16,9 @@
 //! addition and a division.
 
 use super::activation::{Point, collect, gelu, gelu_erf, gelu_quick, relu, silu};
-use super::moves::floats;
-use super::{Exact, Invocation, Oracle, OracleError};
+use super::moves::{floats, singles};
+use super::{Exact, Executed, Invocation, Oracle, OracleError};
+use crate::arithmetic::{gelu as gelu_by_table, gelu_quick as gelu_quick_by_table, silu_row};
 use crate::ops::{sigmoid, softplus};
 
 pub(super) struct Unary;
@@ -43,6 +44,35 @@ impl Oracle for Unary {
         }
         let function = computed(variant).ok_or_else(|| node.unknown())?;
         Ok(collect(STEPS, x.into_iter().map(function)))
+    }
+
+    fn ggml(&self, node: &Invocation<'_>, executed: &Executed<'_>) -> Result<Vec<f32>, OracleError> {
+        let variant = node.variant.unwrap_or_default();
+        if chosen(variant).is_some() {
+            return Ok(self.exact(node)?.into_singles());
+        }
+        let mut x = singles(node, 0)?.into_owned();
+        node.require(x.len() == node.elements(), "source and result have different sizes")?;
+        let ggml = executed.ggml;
+        if variant == "SILU" {
+            x.chunks_exact_mut(node.ne[0] as usize).for_each(|row| silu_row(ggml, row));
+            return Ok(x);
+        }
+        let function: &dyn Fn(f32) -> f32 = match variant {
+            "SIGMOID" => &|x| 1.0 / (1.0 + (-x).exp()),
+            "EXP" => &f32::exp,
+            "TANH" => &f32::tanh,
+            "GELU" => &|x| gelu_by_table(ggml, x),
+            "GELU_QUICK" => &gelu_quick_by_table,
+            "ELU" => &|x| if x > 0.0 { x } else { x.exp_m1() },
+            "EXPM1" => &|x| x.exp() - 1.0,
+            "SOFTPLUS" => &|x| if x > 20.0 { x } else { (1.0 + x.exp()).ln() },
+            "HARDSIGMOID" => &|x| ((x + 3.0) / 6.0).clamp(0.0, 1.0),
+            "HARDSWISH" => &|x| x * ((x + 3.0) / 6.0).clamp(0.0, 1.0),
+            _ => return Err(node.arithmetic("this function")),
+        };
+        x.iter_mut().for_each(|x| *x = function(*x));
+        Ok(x)
     }
 }
 

@@ -80,5 +80,6 @@ pub(crate) fn node(name: &str, outcome: Outcome, share: f64) -> NodeResult {
         worst_index: 7,
         reference: 1.0,
         exact: 1.5,
+        bits: None,
     }
 }

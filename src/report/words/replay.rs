@@ -9,7 +9,7 @@ use super::sentence::tensor_name;
 use crate::replay::{NodeResult, Outcome, Replay, ReplaySummary, Rounding};
 
 /// Rows at most of nodes over their budget, unless all are asked for.
-const ROWS: usize = 20;
+pub(super) const ROWS: usize = 20;
 
 /// The table per operator and types, then the nodes that are not within their budget, then the last line.
 pub fn replay_table(replay: &Replay, all: bool) -> String {
@@ -67,7 +67,7 @@ pub fn replay_line(replays: &[&Replay]) -> String {
     )
 }
 
-fn is_compared(result: &NodeResult) -> bool {
+pub(super) fn is_compared(result: &NodeResult) -> bool {
     !matches!(result.outcome, Outcome::Skipped(_))
 }
 
@@ -141,7 +141,7 @@ fn node(r: &NodeResult) -> String {
 }
 
 /// Each reason with how many nodes it holds for and what it named first: a reason is what stands before a colon.
-fn skips(replay: &Replay) -> BTreeMap<&str, (u64, String)> {
+pub(super) fn skips(replay: &Replay) -> BTreeMap<&str, (u64, String)> {
     let mut skips: BTreeMap<&str, (u64, String)> = BTreeMap::new();
     for result in &replay.results {
         if let Outcome::Skipped(reason) = &result.outcome {
@@ -171,7 +171,7 @@ mod tests {
                 result("c-0", skipped("x"), 0.0),
                 result("d-0", skipped("y"), 0.0),
             ],
-            not_held: 0,
+            ..Replay::default()
         };
         let text = replay_table(&replay, false);
         for line in [
@@ -198,12 +198,12 @@ mod tests {
     #[test]
     fn zeros_are_said_and_do_not_pass() {
         let zero = NodeResult { is_zero: true, ..result("a-0", Outcome::Within, 0.0) };
-        let replay = Replay { results: vec![zero.clone()], not_held: 0 };
+        let replay = Replay { results: vec![zero.clone()], ..Replay::default() };
         assert!(!replay.is_pass());
         let text = replay_table(&replay, false);
         assert!(text.contains("  zero on both sides, which shows nothing: 1 nodes\n"), "{text}");
         assert!(text.ends_with("every node is zero on both sides, which shows nothing\n"), "{text}");
-        let replay = Replay { results: vec![zero, result("b-0", Outcome::Within, 0.5)], not_held: 0 };
+        let replay = Replay { results: vec![zero, result("b-0", Outcome::Within, 0.5)], ..Replay::default() };
         assert!(replay.is_pass() && replay_line(&[&replay]).ends_with("worst b-0 0.5 of its budget"));
     }
 

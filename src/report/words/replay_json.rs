@@ -1,6 +1,6 @@
 //! Replays as versioned JSON, in the manner of the check's: fields are only ever added, and what is not finite is null.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
@@ -18,6 +18,7 @@ pub fn replay_json(replays: &[(&str, &Replay)]) -> String {
     let is_bad = |r: &NodeResult| matches!(r.outcome, Outcome::Over | Outcome::NonFinite);
     let document = Document {
         version: VERSION,
+        arithmetic: arithmetic(replays),
         is_pass: !replays.is_empty() && replays.iter().all(|(_, replay)| replay.is_pass()),
         summary: Counts {
             compared: summary.compared,
@@ -37,9 +38,19 @@ pub fn replay_json(replays: &[(&str, &Replay)]) -> String {
     text
 }
 
+/// What nodes were evaluated in.
+fn arithmetic(replays: &[(&str, &Replay)]) -> String {
+    let builds: BTreeSet<String> = replays
+        .iter()
+        .map(|(_, replay)| replay.arithmetic.map_or("exact".to_owned(), |isa| format!("ggml {isa}")))
+        .collect();
+    builds.into_iter().collect::<Vec<_>>().join(", ")
+}
+
 #[derive(Serialize)]
 struct Document<'a> {
     version: u32,
+    arithmetic: String,
     is_pass: bool,
     summary: Counts,
     groups: Vec<Group<'a>>,
@@ -94,6 +105,9 @@ struct Node<'a> {
     reference: Option<f64>,
     exact: Option<f64>,
     flips: Option<u64>,
+    elements: Option<u64>,
+    differing: Option<u64>,
+    ulps: Option<u64>,
 }
 
 /// Operator, types and rounding.
@@ -149,6 +163,9 @@ fn node<'a>(dump: &'a str, r: &'a NodeResult) -> Node<'a> {
         reference: compared.and_then(|r| finite(r.reference)),
         exact: compared.and_then(|r| finite(r.exact)),
         flips: compared.map(|r| r.flips),
+        elements: r.bits.map(|bits| bits.elements),
+        differing: r.bits.map(|bits| bits.differing),
+        ulps: r.bits.map(|bits| bits.ulps),
     }
 }
 
@@ -159,7 +176,8 @@ fn is_compared(r: &NodeResult) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::replay::ActivationRounding;
+    use crate::arithmetic::Isa;
+    use crate::replay::{ActivationRounding, Bits};
     use crate::report::words::example;
     use serde_json::{Value, json};
 
@@ -168,7 +186,7 @@ mod tests {
     }
 
     fn replay(results: Vec<NodeResult>) -> Replay {
-        Replay { results, not_held: 3 }
+        Replay { results, not_held: 3, arithmetic: None }
     }
 
     #[test]
@@ -181,6 +199,7 @@ mod tests {
         ]);
         let v = parsed(&[("micro / nodes-5", &replay)]);
         assert_eq!((&v["version"], &v["is_pass"], &v["first_over"]), (&json!(1), &json!(true), &Value::Null));
+        assert_eq!(v["arithmetic"], "exact");
         assert_eq!(
             v["summary"],
             json!({"compared": 2, "within": 2, "over": 0, "nonfinite": 0, "skipped": 1, "not_held": 3,
@@ -201,7 +220,7 @@ mod tests {
             json!({"dump": "micro / nodes-5", "step": 0, "name": "norm-1", "occurrence": 0, "layer": 1, "op": "ADD",
                    "types": "f32 x f32", "outcome": "within", "reason": null, "rounding": "none",
                    "scaled_error_u": 1.0, "share": 0.25, "worst_index": 7, "reference": 1.0, "exact": 1.5,
-                   "flips": 0})
+                   "flips": 0, "elements": null, "differing": null, "ulps": null})
         );
         let skipped = &v["nodes"][2];
         assert_eq!(
@@ -235,6 +254,16 @@ mod tests {
         let v = parsed(&[("a", &replay)]);
         let names: Vec<&Value> = v["groups"].as_array().unwrap().iter().map(|g| &g["rounding"]).collect();
         assert_eq!(names, [&json!("none"), &json!("BF16")]);
+    }
+
+    #[test]
+    fn bits_are_counted() {
+        let bits = Some(Bits { elements: 8, differing: 2, ulps: 3 });
+        let node = NodeResult { bits, ..example::node("kq-1", Outcome::Over, f64::INFINITY) };
+        let v = parsed(&[("a", &Replay { results: vec![node], not_held: 0, arithmetic: Some(Isa::Avx2) })]);
+        assert_eq!((&v["arithmetic"], &v["is_pass"]), (&json!("ggml AVX2"), &json!(false)));
+        let node = &v["nodes"][0];
+        assert_eq!((&node["elements"], &node["differing"], &node["ulps"]), (&json!(8), &json!(2), &json!(3)));
     }
 
     #[test]

@@ -1,0 +1,109 @@
+//! Exponentials, and what is made of them: `ggml_v_expf` (vec.h), the polynomial of ggml's vector code, and the platform's `expf`
+//! for what is left of a row behind its last whole register.
+
+use super::{Ggml, Isa};
+
+/// 1.5 * 2^23: added, it leaves the nearest integer in the lowest bits.
+const ROUNDER: f32 = 12_582_912.0;
+const LOG2_E: f32 = f32::from_bits(0x3fb8_aa3b);
+const LN2_HIGH: f32 = f32::from_bits(0x3f31_7200);
+const LN2_LOW: f32 = f32::from_bits(0x35bf_be8e);
+/// The polynomial's coefficients, from the highest power down.
+const POLYNOMIAL: [f32; 5] = [
+    f32::from_bits(0x3c07_2010),
+    f32::from_bits(0x3d2b_9f17),
+    f32::from_bits(0x3e2a_af33),
+    f32::from_bits(0x3eff_fedb),
+    f32::from_bits(0x3f7f_fff6),
+];
+/// From this power of two on a result is scaled in two steps, from the second on it is 0 or infinite.
+const IN_TWO_STEPS: f32 = 126.0;
+const OUT_OF_RANGE: f32 = 192.0;
+
+/// One lane of `ggml_v_expf`.
+#[inline]
+pub fn v_expf(isa: Isa, x: f32) -> f32 {
+    let z = isa.madd(x, LOG2_E, ROUNDER);
+    let n = z - ROUNDER;
+    let b = isa.madd(-n, LN2_LOW, isa.madd(-n, LN2_HIGH, x));
+    let e = z.to_bits() << 23;
+    let k = f32::from_bits(e.wrapping_add(1f32.to_bits()));
+    let u = b * b;
+    let [c6, c5, c4, c3, c2] = POLYNOMIAL;
+    let high = isa.madd(c6, b, c5);
+    let low = isa.madd(c4, b, c3);
+    let j = isa.madd(isa.madd(high, u, low), u, c2 * b);
+    // A comparison with NaN is false, as the instruction's.
+    if !(n.abs() > IN_TWO_STEPS) {
+        return isa.madd(j, k, k);
+    }
+    let g = if n <= 0.0 { 0x8200_0000u32 } else { 0 };
+    let s1 = f32::from_bits(g.wrapping_add(0x7f00_0000));
+    if n.abs() > OUT_OF_RANGE {
+        return s1 * s1;
+    }
+    let s2 = f32::from_bits(e.wrapping_sub(g));
+    isa.madd(s2, j, s2) * s1
+}
+
+/// `ggml_vec_silu_f32` (vec.cpp) of a row, in place.
+pub fn silu_row(ggml: Ggml, row: &mut [f32]) {
+    by_register(ggml.isa, row, |x| x / (1.0 + v_expf(ggml.isa, 0.0 - x)), |x| x / (1.0 + (-x).exp()));
+}
+
+/// `ggml_vec_swiglu_f32` (vec.cpp): `gate`, in place, becomes `silu(gate) * up`.
+pub fn swiglu_row(ggml: Ggml, gate: &mut [f32], up: &[f32]) {
+    silu_row(ggml, gate);
+    gate.iter_mut().zip(up).for_each(|(gate, up)| *gate *= up);
+}
+
+/// `ggml_vec_soft_max_f32` (vec.cpp): the row, in place, becomes `exp(row - max)`; returns the sum, of sums of registers.
+pub fn exp_row(ggml: Ggml, row: &mut [f32], max: f32) -> f64 {
+    let isa = ggml.isa;
+    by_register(isa, row, |x| v_expf(isa, x - max), |x| (x - max).exp());
+    let lanes = isa.lanes();
+    let mut registers = row.chunks_exact(lanes);
+    let sum = registers.by_ref().fold(0.0, |sum, register| sum + f64::from(sum_of_register(isa, register)));
+    registers.remainder().iter().fold(sum, |sum, &x| sum + f64::from(x))
+}
+
+/// The sum of a register's lanes, as `ggml_vec_soft_max_f32` and `ggml_vec_cvar_f32` (vec.cpp) form it.
+pub(super) fn sum_of_register(isa: Isa, x: &[f32]) -> f32 {
+    match isa {
+        Isa::Sse2 => (x[0] + x[1]) + (x[2] + x[3]),
+        Isa::Avx2 => {
+            let half = |lane: usize| x[lane + 4] + x[lane];
+            (half(0) + half(2)) + (half(1) + half(3))
+        }
+    }
+}
+
+/// Changes whole registers one way and what is left behind them another.
+fn by_register(isa: Isa, row: &mut [f32], whole: impl Fn(f32) -> f32, rest: impl Fn(f32) -> f32) {
+    let (registers, left) = row.split_at_mut(row.len() / isa.lanes() * isa.lanes());
+    registers.iter_mut().for_each(|x| *x = whole(*x));
+    left.iter_mut().for_each(|x| *x = rest(*x));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two units in the last place at most, as ggml says of it; exact at the ends.
+    #[test]
+    fn the_polynomial_is_an_exponential() {
+        for isa in [Isa::Sse2, Isa::Avx2] {
+            for i in -2_060..1_760 {
+                let x = i as f32 * 0.05 + 0.003;
+                let (exact, got) = (f64::from(x).exp(), f64::from(v_expf(isa, x)));
+                // Below the normal numbers the last place is fixed.
+                let ulp = (exact * 2f64.powi(-23)).max(2f64.powi(-149));
+                assert!((got - exact).abs() <= 2.0 * ulp, "{isa} {x}: {got} for {exact}");
+            }
+            assert_eq!(v_expf(isa, 0.0), 1.0);
+            assert_eq!((v_expf(isa, 100.0), v_expf(isa, -110.0)), (f32::INFINITY, 0.0));
+            assert_eq!((v_expf(isa, f32::INFINITY), v_expf(isa, f32::NEG_INFINITY)), (f32::INFINITY, 0.0));
+            assert!(v_expf(isa, f32::NAN).is_nan());
+        }
+    }
+}

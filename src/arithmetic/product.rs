@@ -1,0 +1,128 @@
+//! Which code of ggml-cpu multiplies a matrix (`ggml_compute_forward_mul_mat`, ggml-cpu.c), and one element of it.
+
+use super::dot::dot_in_one_register;
+use super::quantised::{dot_blocks, dot_of_llamafile, dot_of_tile};
+use super::{Activation, Factor, Ggml, Isa, dot_bf16, dot_f16, dot_f32};
+use crate::tensor::GgmlType;
+
+/// Columns from which on tiles are taken (`ggml_tiled_min_batch`, tiled.cpp).
+const TILED_MIN_BATCH: usize = 8;
+/// Columns from which on llamafile's kernels are (`llamafile_sgemm`, sgemm.cpp).
+const LLAMAFILE_MIN_BATCH: usize = 2;
+
+/// A product of matrices, as far as it decides how it is computed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Shape {
+    /// The type of the first source.
+    pub ty: GgmlType,
+    /// Its rows: elements of a column of the result.
+    pub rows: usize,
+    /// Columns of one matrix of the second source: tokens.
+    pub columns: usize,
+    /// Whether the second source lies in memory without gaps, in its own order.
+    pub contiguous: bool,
+}
+
+/// The code that multiplies.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kernel {
+    /// `ggml_vec_dot_*`, one element at a time.
+    VecDot,
+    /// llamafile's `tinyBLAS`, for several columns.
+    Llamafile,
+    /// The tiles of tiled.cpp: K-quants, for many columns.
+    Tiled,
+}
+
+impl Kernel {
+    /// The one that ggml-cpu takes.
+    pub fn of(ggml: Ggml, shape: Shape) -> Kernel {
+        use GgmlType::{BF16, F16, F32, Q2_K, Q3_K, Q4_0, Q4_K, Q5_0, Q5_K, Q6_K, Q8_0};
+        let Shape { ty, rows, columns, contiguous } = shape;
+        if ggml.isa == Isa::Sse2 || ggml.reference_kernels {
+            return Kernel::VecDot;
+        }
+        if matches!(ty, Q2_K | Q3_K | Q4_K | Q5_K | Q6_K) && columns >= TILED_MIN_BATCH {
+            return Kernel::Tiled;
+        }
+        if !ggml.llamafile || columns < LLAMAFILE_MIN_BATCH {
+            return Kernel::VecDot;
+        }
+        // f32 is multiplied where it lies; what is rounded is contiguous afterwards.
+        match ty {
+            F32 if contiguous && rows.is_multiple_of(4) => Kernel::Llamafile,
+            F16 | BF16 if rows.is_multiple_of(4) => Kernel::Llamafile,
+            Q4_0 | Q5_0 | Q8_0 => Kernel::Llamafile,
+            _ => Kernel::VecDot,
+        }
+    }
+
+    /// An element of the result; none for types that do not go together.
+    pub fn dot(self, isa: Isa, row: &Factor, x: &Activation) -> Option<f32> {
+        match (self, row, x) {
+            (Kernel::VecDot, Factor::Floats(GgmlType::F32, row), Activation::Floats(x)) => {
+                Some(dot_f32(isa, row, x))
+            }
+            (Kernel::VecDot, Factor::Floats(GgmlType::F16, row), Activation::Floats(x)) => {
+                Some(dot_f16(isa, row, x))
+            }
+            (Kernel::VecDot, Factor::Floats(GgmlType::BF16, row), Activation::Floats(x)) => {
+                Some(dot_bf16(isa, row, x))
+            }
+            (Kernel::Llamafile, Factor::Floats(_, row), Activation::Floats(x)) => {
+                Some(dot_in_one_register(row, x))
+            }
+            (Kernel::VecDot, Factor::Blocks(ty, row), x) => dot_blocks(isa, *ty, row, x),
+            (Kernel::Llamafile, Factor::Blocks(ty, row), x) => dot_of_llamafile(*ty, row, x),
+            (Kernel::Tiled, Factor::Blocks(ty, row), x) => dot_of_tile(*ty, row, x),
+            _ => None,
+        }
+    }
+}
+
+/// `ggml_compute_forward_fwht` (ops.cpp): a product with a Hadamard matrix. The scale comes first; low strides lie within a
+/// register, the others subtract by a fused product with -1, which rounds as a difference does.
+pub fn fwht(row: &mut [f32]) {
+    let scale = 1.0 / (row.len() as f32).sqrt();
+    row.iter_mut().for_each(|x| *x *= scale);
+    let mut stride = 1;
+    while stride < row.len() {
+        for pair in row.chunks_exact_mut(2 * stride) {
+            let (low, high) = pair.split_at_mut(stride);
+            low.iter_mut().zip(high).for_each(|(a, b)| (*a, *b) = (*a + *b, *a - *b));
+        }
+        stride *= 2;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernel_depends_on_types_columns_and_build() {
+        let avx2 = Ggml { isa: Isa::Avx2, llamafile: true, ..Ggml::of("CPU : ").unwrap() };
+        let of =
+            |ggml, ty, rows, columns, contiguous| Kernel::of(ggml, Shape { ty, rows, columns, contiguous });
+        use GgmlType::{F32, Q4_1, Q4_K, Q8_0};
+        assert_eq!(of(avx2, F32, 64, 1, true), Kernel::VecDot);
+        assert_eq!(of(avx2, F32, 64, 2, true), Kernel::Llamafile);
+        assert_eq!(of(avx2, F32, 64, 2, false), Kernel::VecDot);
+        assert_eq!(of(avx2, F32, 6, 2, true), Kernel::VecDot);
+        assert_eq!(of(avx2, Q8_0, 6, 2, false), Kernel::Llamafile);
+        assert_eq!(of(avx2, Q4_1, 64, 20, true), Kernel::VecDot);
+        assert_eq!([7, 8].map(|n| of(avx2, Q4_K, 64, n, true)), [Kernel::VecDot, Kernel::Tiled]);
+        let scalar = Ggml { isa: Isa::Sse2, ..avx2 };
+        assert_eq!(of(scalar, Q4_K, 64, 20, true), Kernel::VecDot);
+        let reference = Ggml { reference_kernels: true, ..avx2 };
+        assert_eq!(of(reference, F32, 64, 20, true), Kernel::VecDot);
+    }
+
+    #[test]
+    fn the_transform_of_a_unit_is_flat() {
+        let mut row = [0.0; 16];
+        row[0] = 1.0;
+        fwht(&mut row);
+        assert_eq!(row, [0.25; 16]);
+    }
+}

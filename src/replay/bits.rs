@@ -1,0 +1,136 @@
+//! One node, to the bit: what the reference computed against what its arithmetic gives.
+
+use super::judge::{NodeResult, Outcome};
+use super::stored;
+use crate::dump::Manifest;
+use crate::ops::exact::CpuKernel;
+use crate::quant;
+use crate::tensor::GgmlType;
+
+use crate::arithmetic::{Ggml, UnknownBuild};
+
+/// How the bits of a node compare.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Bits {
+    /// Elements.
+    pub elements: u64,
+    /// Of those, with other bits.
+    pub differing: u64,
+    /// The greatest distance in units in the last place of the result's type; of blocks, in steps of their bytes.
+    pub ulps: u64,
+}
+
+/// The arithmetic of the build that made a dump.
+pub(super) fn of_dump(manifest: &Manifest) -> Result<Ggml, UnknownBuild> {
+    let (producer, run) = (&manifest.producer, &manifest.run);
+    if producer.backend != "CPU" {
+        let system_info = format!("backend {}, {}", producer.backend, producer.system_info);
+        return Err(UnknownBuild { system_info });
+    }
+    Ok(Ggml {
+        n_threads: run.n_threads,
+        reference_kernels: run.reference_kernels,
+        // What is not said is llama.cpp's default.
+        repack: run.repack.unwrap_or(true),
+        ..Ggml::of(&producer.system_info)?
+    })
+}
+
+/// Compares what the dump holds with computed values, bit by bit. An element of which nothing was computed (NaN where the
+/// reference has a number) differs.
+pub(super) fn judge(
+    about: NodeResult,
+    ty: GgmlType,
+    held: &[u8],
+    values: &[f64],
+    kernel: CpuKernel,
+) -> NodeResult {
+    let Some(computed) = stored::bytes(ty, values, kernel).filter(|bytes| bytes.len() == held.len()) else {
+        let reason = format!("a result of type {ty} is not evaluated");
+        return NodeResult { outcome: Outcome::Skipped(reason), ..about };
+    };
+    let element = ty.block_bytes();
+    let mut bits = Bits { elements: (held.len() / element) as u64, ..Bits::default() };
+    let mut worst = 0;
+    for (i, (own, other)) in held.chunks_exact(element).zip(computed.chunks_exact(element)).enumerate() {
+        if own == other {
+            continue;
+        }
+        bits.differing += 1;
+        let distance = distance(ty, own, other);
+        if distance > bits.ulps || bits.differing == 1 {
+            (bits.ulps, worst) = (distance, i);
+        }
+    }
+    let per_block = ty.block_elements();
+    let mut reference = vec![0.0; values.len()];
+    // The sizes fit, as the bytes have.
+    let _ = quant::decode(ty, held, &mut reference);
+    let is_zero = reference.iter().all(|&value| value == 0.0) && values.iter().all(|&value| value == 0.0);
+    let first = |of: &dyn Fn(usize) -> f64| if values.is_empty() { 0.0 } else { of(worst * per_block) };
+    NodeResult {
+        outcome: if bits.differing == 0 { Outcome::Within } else { Outcome::Over },
+        is_zero,
+        worst_index: (worst * per_block) as u64,
+        reference: first(&|at| reference[at].into()),
+        exact: first(&|at| values[at]),
+        share: if bits.differing == 0 { 0.0 } else { f64::INFINITY },
+        bits: Some(bits),
+        ..about
+    }
+}
+
+/// Units in the last place between two elements of different bits: at least 1.
+fn distance(ty: GgmlType, a: &[u8], b: &[u8]) -> u64 {
+    let ordered = |bytes: &[u8]| -> i64 {
+        let magnitude = bytes.iter().rev().fold(0i64, |all, &byte| all << 8 | i64::from(byte));
+        let sign = 1i64 << (8 * bytes.len() - 1);
+        if magnitude & sign != 0 { -(magnitude & !sign) } else { magnitude }
+    };
+    match ty {
+        GgmlType::F32 | GgmlType::F16 | GgmlType::BF16 => ordered(a).abs_diff(ordered(b)).max(1),
+        _ => a.iter().zip(b).map(|(&a, &b)| u64::from(a.abs_diff(b))).max().unwrap_or(0).max(1),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::replay::judge::{About, skipped};
+    use crate::tensor::TensorId;
+
+    fn judged(ty: GgmlType, held: &[u8], values: &[f64]) -> NodeResult {
+        let id = TensorId { step: 0, name: "x".into(), occurrence: 0 };
+        let about = About { id, op: "ADD".into(), types: String::new(), ty };
+        judge(skipped(about, String::new()), ty, held, values, CpuKernel::X86)
+    }
+
+    fn single(values: &[f32]) -> Vec<u8> {
+        values.iter().flat_map(|x| x.to_le_bytes()).collect()
+    }
+
+    #[test]
+    fn every_bit_counts() {
+        let held = single(&[1.0, -2.0, 0.0]);
+        let equal = judged(GgmlType::F32, &held, &[1.0, -2.0, 0.0]);
+        assert_eq!(equal.outcome, Outcome::Within);
+        assert_eq!(equal.bits, Some(Bits { elements: 3, differing: 0, ulps: 0 }));
+        let beside = judged(GgmlType::F32, &held, &[1.0, f64::from((-2f32).next_up().next_up()), 0.0]);
+        assert_eq!((beside.outcome, beside.worst_index), (Outcome::Over, 1));
+        assert_eq!(beside.bits, Some(Bits { elements: 3, differing: 1, ulps: 2 }));
+        // The two zeros are equal numbers, one unit apart.
+        let zero = judged(GgmlType::F32, &held, &[1.0, -2.0, -0.0]);
+        assert_eq!(zero.bits, Some(Bits { elements: 3, differing: 1, ulps: 1 }));
+        let none = judged(GgmlType::F32, &held, &[f64::NAN, -2.0, 0.0]);
+        assert_eq!(none.outcome, Outcome::Over);
+    }
+
+    #[test]
+    fn a_result_of_another_size_or_type_is_not_equal() {
+        assert!(matches!(judged(GgmlType::F32, &[0; 4], &[0.0, 0.0]).outcome, Outcome::Skipped(_)));
+        assert!(matches!(judged(GgmlType::Q5_0, &[0; 22], &[0.0; 32]).outcome, Outcome::Skipped(_)));
+        let half = half::f16::from_f32(2050.0).to_le_bytes();
+        assert_eq!(judged(GgmlType::F16, &half, &[2049.0]).bits.unwrap().ulps, 1);
+        assert_eq!(judged(GgmlType::F16, &half, &[2050.0]).outcome, Outcome::Within);
+    }
+}
