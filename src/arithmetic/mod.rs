@@ -22,6 +22,6 @@ pub use exp::{exp_row, silu_row, swiglu_row, v_expf};
 pub use factors::{Activation, Block32, Block256, Factor};
 pub use gelu::{gelu, gelu_quick};
 pub use isa::{Ggml, Isa, UnknownBuild};
-pub use product::{Kernel, Shape, fwht};
+pub use product::{Kernel, Product, Shape, fwht};
 pub use rope::{RopeAngles, rotate};
 pub use rows::{conv, cumsum, l2_norm, mad, norm, rms_norm, scale, scale_and_bias, soft_max, solve_tri, sum};

@@ -60,22 +60,46 @@ impl Kernel {
     /// An element of the result; none for types that do not go together.
     pub fn dot(self, isa: Isa, row: &Factor, x: &Activation) -> Option<f32> {
         match (self, row, x) {
-            (Kernel::VecDot, Factor::Floats(GgmlType::F32, row), Activation::Floats(x)) => {
-                Some(dot_f32(isa, row, x))
-            }
-            (Kernel::VecDot, Factor::Floats(GgmlType::F16, row), Activation::Floats(x)) => {
-                Some(dot_f16(isa, row, x))
-            }
-            (Kernel::VecDot, Factor::Floats(GgmlType::BF16, row), Activation::Floats(x)) => {
-                Some(dot_bf16(isa, row, x))
-            }
-            (Kernel::Llamafile, Factor::Floats(_, row), Activation::Floats(x)) => {
-                Some(dot_in_one_register(row, x))
+            (kernel, &Factor::Floats(ty, ref row), Activation::Floats(x)) => {
+                Some(Product { kernel, ty }.dot(isa, row, x))
             }
             (Kernel::VecDot, Factor::Blocks(ty, row), x) => dot_blocks(isa, *ty, row, x),
             (Kernel::Llamafile, Factor::Blocks(ty, row), x) => dot_of_llamafile(*ty, row, x),
             (Kernel::Tiled, Factor::Blocks(ty, row), x) => dot_of_tile(*ty, row, x),
             _ => None,
+        }
+    }
+}
+
+/// How an element of a product of floats is formed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Product {
+    /// The code that multiplies.
+    pub kernel: Kernel,
+    /// The type of the first factor, which the second is rounded to.
+    pub ty: GgmlType,
+}
+
+impl Default for Product {
+    /// One element of f32 at a time.
+    fn default() -> Product {
+        Product { kernel: Kernel::VecDot, ty: GgmlType::F32 }
+    }
+}
+
+impl Product {
+    /// Of a product of this shape.
+    pub fn of(ggml: Ggml, shape: Shape) -> Product {
+        Product { kernel: Kernel::of(ggml, shape), ty: shape.ty }
+    }
+
+    /// The element, of values that the type holds.
+    pub fn dot(self, isa: Isa, x: &[f32], y: &[f32]) -> f32 {
+        match (self.kernel, self.ty) {
+            (Kernel::Llamafile, _) => dot_in_one_register(x, y),
+            (_, GgmlType::F16) => dot_f16(isa, x, y),
+            (_, GgmlType::BF16) => dot_bf16(isa, x, y),
+            _ => dot_f32(isa, x, y),
         }
     }
 }

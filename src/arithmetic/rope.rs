@@ -1,6 +1,6 @@
 //! The angles of ROPE: `rope_yarn`, `ggml_rope_cache_init` and `ggml_mrope_cache_init` (ops.cpp).
 
-use super::{Ggml, Isa};
+use super::Isa;
 
 /// What angles depend on, as a node's parameters hold it.
 #[derive(Clone, PartialEq, Debug)]
@@ -25,10 +25,10 @@ impl RopeAngles {
     /// Cosine and sine of pair `i`, whose frequency has been multiplied on `power` times from a position.
     ///
     /// The angle is a product of f32 numbers, rounded at each step: a pair's own power of the base is never formed.
-    pub fn turn(&self, ggml: Ggml, i: usize, position: f32, power: usize) -> (f32, f32) {
+    pub fn turn(&self, isa: Isa, i: usize, position: f32, power: usize) -> (f32, f32) {
         let step = self.freq_base.powf(-2.0 / self.n_dims as f32);
         let theta = (0..power).fold(position, |theta, _| theta * step);
-        self.yarn(ggml.isa, i, theta / self.factors.as_ref().map_or(1.0, |factors| factors[i]))
+        self.yarn(isa, i, theta / self.factors.as_ref().map_or(1.0, |factors| factors[i]))
     }
 
     /// `rope_yarn`.
@@ -66,11 +66,11 @@ mod tests {
             ramp: [0.0, 0.0],
             factors: None,
         };
-        let ggml = Ggml::of("CPU : ").unwrap();
+        let isa = Isa::Sse2;
         // step 16^(-1/2) = 1/4
-        assert_eq!(angles.turn(ggml, 1, 8.0, 1), (2f32.cos(), 2f32.sin()));
+        assert_eq!(angles.turn(isa, 1, 8.0, 1), (2f32.cos(), 2f32.sin()));
         let halved = RopeAngles { factors: Some(vec![1.0, 2.0]), ..angles };
-        assert_eq!(halved.turn(ggml, 1, 8.0, 1), (1f32.cos(), 1f32.sin()));
+        assert_eq!(halved.turn(isa, 1, 8.0, 1), (1f32.cos(), 1f32.sin()));
     }
 
     #[test]

@@ -93,10 +93,13 @@ pub fn conv(isa: Isa, window: &[f32], taps: &[f32]) -> f32 {
 pub fn solve_tri(isa: Isa, a: &[f32], b: &[f32], n: usize) -> Vec<f32> {
     let k = b.len() / n;
     let mut x = b.to_vec();
-    for i in 0..n {
-        for column in 0..k {
-            let sum = (0..i).fold(0.0, |sum, t| isa.madd(a[i * n + t], x[t * k + column], sum));
-            x[i * k + column] = (b[i * k + column] - sum) / a[i * n + i];
+    for column in 0..k {
+        let mut solved = Vec::with_capacity(n);
+        for (i, row) in a.chunks_exact(n).enumerate() {
+            let sum = in_order(isa, 0.0, &row[..i], &solved);
+            let value = (b[i * k + column] - sum) / row[i];
+            x[i * k + column] = value;
+            solved.push(value);
         }
     }
     x

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use clap::{Args as ClapArgs, ValueEnum};
 
 use super::conventions::ByHand;
-use super::engine::{EngineArgs, Wish};
+use super::engine::{Arithmetic, EngineArgs, Wish};
 use super::header::{header, steps};
 use super::output::{require_folder, write};
 use super::subject::{Subject, SubjectArgs, Which};
@@ -17,6 +17,7 @@ use crate::engine::{ActivationMode, Conventions, Memory, Numerics, StateFault, c
 use crate::gguf::{Gguf, sha256};
 use crate::harness::{self, Check, CheckOptions, Floor, Mode, ReferenceModel, StateKind};
 use crate::model::Model;
+use crate::replay::arithmetic_of;
 use crate::report::{self, Options, Report, Step};
 
 #[derive(ClapArgs, Debug)]
@@ -31,6 +32,8 @@ Examples:
       judges every operator alone, from the reference's own inputs: who departed from exact arithmetic
   lockstep check reference-dumps/mini-bonsai --convention gdn_head_map=blocked
       runs the engine with a wrong convention on purpose; exits 1 and names the first tensor that is off
+  lockstep check --model unfolded.gguf --dump my-dump.npz --arithmetic ggml
+      the cpu engine in the order of operations of the build that made the dump, from token to logits: every tensor must be equal
   lockstep check reference-dumps/mini-bonsai --engine simt
       the GPU's kernels, executed on the CPU; --engine cuda runs them on an NVIDIA GPU")]
 pub(super) struct Args {
@@ -189,6 +192,10 @@ pub(super) fn run(args: Args) -> Result<ExitCode> {
                     numerics.activations = ActivationMode::Rounded(kernel);
                 }
             }
+            let to_the_bit = args.engine.arithmetic == Arithmetic::Ggml;
+            if to_the_bit {
+                numerics.ggml = Some(arithmetic_of(&dump)?);
+            }
             let conventions = by_hand.following(&harness::rules(&dump))?;
             let wish = Wish { conventions, numerics, memory, n_ctx, fault: args.fault };
             let mut engine = loaded.engine(wish)?;
@@ -204,6 +211,8 @@ pub(super) fn run(args: Args) -> Result<ExitCode> {
             let floor = match mode {
                 // Without a kept state nothing is carried.
                 Mode::Reseeded if keep.is_empty() => None,
+                // What is followed to the bit has no noise.
+                _ if to_the_bit => None,
                 _ => {
                     let mut floor = floor(&model, conventions, numerics, (memory, n_ctx), &dump)?;
                     for other in &args.floor_dump {
@@ -212,8 +221,14 @@ pub(super) fn run(args: Args) -> Result<ExitCode> {
                     Some(floor)
                 }
             };
-            let options =
-                CheckOptions { mode, reference, model: Some(&model), keep: &keep, floor: floor.as_ref() };
+            let options = CheckOptions {
+                mode,
+                reference,
+                model: Some(&model),
+                keep: &keep,
+                floor: floor.as_ref(),
+                to_the_bit,
+            };
             let progress = &mut progress::callback(&bar);
             let check = harness::check_with(&mut *engine, &model_sha256, &dump, options, progress);
             bar.finish_and_clear();

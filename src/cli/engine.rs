@@ -7,11 +7,12 @@ use anyhow::{Result, bail};
 use clap::{Args as ClapArgs, ValueEnum};
 
 use super::{cache, progress};
+use crate::arithmetic::Isa;
 use crate::engine::cpu::CpuEngine;
 use crate::engine::gpu::{Device, DeviceOptions, Driver, Flavour, GpuEngine, GpuModel, Order};
 use crate::engine::{Conventions, Engine, Memory, Numerics, StateFault};
 use crate::model::Model;
-use crate::ops::Real;
+use crate::ops::{Real, Single};
 
 #[derive(ClapArgs, Debug)]
 pub(super) struct EngineArgs {
@@ -35,6 +36,8 @@ pub(super) enum EngineName {
 pub(super) enum Arithmetic {
     F32,
     F64,
+    /// f32 in the order of operations of the build of llama.cpp that made the dump: every tensor must be equal
+    Ggml,
 }
 
 /// What an engine is asked to do besides running.
@@ -79,8 +82,10 @@ impl EngineArgs {
     pub(super) fn open(&self) -> Result<Place> {
         match (self.engine.device()?, self.arithmetic) {
             (None, arithmetic) => Ok(Place::Cpu(arithmetic)),
-            (Some(_), Arithmetic::F64) => {
-                bail!("--arithmetic f64 is the cpu engine's: kernels compute in f32")
+            (Some(_), Arithmetic::F64 | Arithmetic::Ggml) => {
+                bail!(
+                    "--arithmetic f64 and ggml are the cpu engine's: kernels compute in f32, in an order of their own"
+                )
             }
             (Some(device), Arithmetic::F32) => Ok(Place::Gpu(device)),
         }
@@ -107,6 +112,11 @@ impl<'m> Loaded<'m> {
         match self {
             Loaded::Cpu(model, Arithmetic::F32) => cpu::<f32>(model, wish),
             Loaded::Cpu(model, Arithmetic::F64) => cpu::<f64>(model, wish),
+            Loaded::Cpu(model, Arithmetic::Ggml) => match wish.numerics.ggml.map(|ggml| ggml.isa) {
+                Some(Isa::Sse2) => cpu::<Single<4>>(model, wish),
+                Some(Isa::Avx2) => cpu::<Single<8>>(model, wish),
+                None => bail!("--arithmetic ggml follows the build that made a dump: it is check's"),
+            },
             Loaded::Gpu(_) if wish.fault.is_some() => bail!("--fault is a mistake of the cpu engine"),
             Loaded::Gpu(model) => {
                 let engine = GpuEngine::new(model, wish.conventions, wish.n_ctx)?;

@@ -33,6 +33,9 @@ impl Limit {
     /// The limit of an engine that runs from tokens to logits on its own values.
     pub const CUMULATIVE: Limit = Limit { relative_l2: CUMULATIVE_RELATIVE_L2 };
 
+    /// What is equal, and nothing else.
+    pub const EQUAL: Limit = Limit { relative_l2: 0.0 };
+
     /// The limit of a tensor whose noise floor is known. A floor of 0 accepts what is equal; one that is no number, or infinite, gives
     /// the largest limit.
     pub fn of_floor(floor: f64) -> Limit {

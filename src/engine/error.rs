@@ -131,6 +131,12 @@ pub enum EngineError {
         /// The update and when the state decays.
         got: (DeltaRule, DecayOrder),
     },
+    /// The order of operations of a build of llama.cpp is not known for this.
+    #[error("llama.cpp's arithmetic cannot be followed to the bit: {what}; leave out --arithmetic ggml")]
+    NotFollowed {
+        /// What stands in the way.
+        what: String,
+    },
     /// There is no such convention or candidate.
     #[error("unknown convention `{got}`; {expected}")]
     UnknownConvention {

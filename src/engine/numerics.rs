@@ -1,6 +1,7 @@
 //! What an engine rounds on purpose, which of two ways it goes, and what it names, as the reference does.
 
 use super::{Dialect, EngineError};
+use crate::arithmetic::Ggml;
 use crate::model::Hparams;
 pub use crate::ops::exact::{ActivationRounding, CpuKernel, cpu_kernel};
 use crate::ops::{Activations, Real, RoundingRule, carry};
@@ -61,6 +62,9 @@ pub struct Numerics {
     pub delta_net: DeltaNetRoute,
     /// How the reference's graph shows it.
     pub dialect: Dialect,
+    /// The build of ggml-cpu whose order of operations is followed to the bit, weights and caches included; none for the
+    /// engine's own.
+    pub ggml: Option<Ggml>,
 }
 
 impl Default for Numerics {
@@ -71,6 +75,7 @@ impl Default for Numerics {
             type_v: GgmlType::F32,
             delta_net: DeltaNetRoute::Fused,
             dialect: Dialect::PINNED,
+            ggml: None,
         }
     }
 }
@@ -100,6 +105,8 @@ impl Numerics {
     pub fn describe(&self) -> String {
         let mut words = Vec::new();
         match self.activations {
+            // What the build does is in its name.
+            _ if self.ggml.is_some() => {}
             ActivationMode::Whole => {}
             ActivationMode::Rounded(kernel) => {
                 words.push(format!("activations rounded as ggml-cpu {kernel}"))

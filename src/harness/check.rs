@@ -17,7 +17,7 @@ use super::floor::{self, Floor};
 use super::reseed::Reseeder;
 use super::steps::steps_of;
 use super::{HarnessError, StateKind};
-use crate::compare::{Comparison, TensorResult, Verdict};
+use crate::compare::{Comparison, Limit, TensorResult, Verdict};
 use crate::dump::{Dump, Node};
 use crate::engine::{ActivationMode, DeltaNetRoute, Engine, Numerics, cpu_kernel};
 use crate::gguf::Gguf;
@@ -63,6 +63,8 @@ pub struct CheckOptions<'a> {
     pub keep: &'a [StateKind],
     /// The noise floor of each tensor, which the cumulative error is judged against.
     pub floor: Option<&'a Floor>,
+    /// Whether the engine follows the reference's own arithmetic: then on its own results too nothing but what is equal passes.
+    pub to_the_bit: bool,
 }
 
 /// What a check found.
@@ -127,7 +129,9 @@ pub fn check_with(
             Some(reference) => Some(Walk::by_name(reference.gguf, reference.sha256, dump)?),
             None => None,
         };
-        let mut comparer = Comparer::new(dump, wanted.clone(), options.floor, walk, &mut count);
+        let unknown = if options.to_the_bit { Limit::EQUAL } else { Limit::CUMULATIVE };
+        let floor = (options.floor, unknown);
+        let mut comparer = Comparer::new(dump, wanted.clone(), floor, walk, &mut count);
         for step in &steps {
             step.run(engine, &mut comparer)?;
         }
@@ -227,6 +231,7 @@ pub fn numerics(model_sha256: &str, dump: &Dump) -> Result<Numerics, HarnessErro
             Some(true) | None => DeltaNetRoute::Fused,
         },
         dialect: dialect(dump),
+        ggml: None,
     })
 }
 

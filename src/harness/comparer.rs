@@ -23,6 +23,8 @@ pub(super) struct Comparer<'a> {
     logits: Vec<LogitsResult>,
     wanted: Vec<bool>,
     floor: Option<RunningFloor<'a>>,
+    /// The limit of a tensor without a floor.
+    without_floor: Limit,
     /// Gives the terms that errors are scaled by, if the model that the reference ran is at hand.
     follower: Option<Follower<'a>>,
     diagnosed: FirstDiagnosed,
@@ -33,7 +35,7 @@ impl<'a> Comparer<'a> {
     pub(super) fn new(
         dump: &'a Dump,
         wanted: Vec<bool>,
-        floor: Option<&'a Floor>,
+        (floor, without_floor): (Option<&'a Floor>, Limit),
         walk: Option<Walk<'a>>,
         count: &'a mut dyn FnMut(),
     ) -> Comparer<'a> {
@@ -45,6 +47,7 @@ impl<'a> Comparer<'a> {
             logits: Vec::new(),
             wanted,
             floor: floor.map(RunningFloor::new),
+            without_floor,
             diagnosed: FirstDiagnosed::default(),
             count,
         }
@@ -72,7 +75,7 @@ impl<'a> Comparer<'a> {
         let op = self.dump.root_op(node);
         let reference = Shaped { ne: node.ne, values: &*reference };
         let actual = Shaped { ne, values };
-        let limit = floor.map_or(Limit::CUMULATIVE, Limit::of_floor);
+        let limit = floor.map_or(self.without_floor, Limit::of_floor);
         let mut result = TensorResult::measure(id.clone(), op, reference, actual, None, limit)?;
         self.diagnosed.look(self.dump, node, &mut result, reference.values, values)?;
         if id.name == LOGITS && reference.ne == ne {

@@ -80,6 +80,13 @@ impl Model {
         if self.has_tied_embeddings() { tensors::TOKEN_EMBD } else { tensors::OUTPUT }
     }
 
+    /// The matrices that activations are multiplied with.
+    pub fn multiplied_names(&self) -> impl Iterator<Item = &str> {
+        let tensors = self.gguf.tensors().iter().filter(|tensor| tensor.ne[1] > 1);
+        let names = tensors.map(|tensor| &tensor.name[..]);
+        names.filter(|&name| name != tensors::TOKEN_EMBD || self.has_tied_embeddings())
+    }
+
     /// A weight matrix, `[ne1, ne0]`.
     ///
     /// # Errors

@@ -28,11 +28,11 @@ pub use get_rows::get_rows;
 pub use glu::swiglu;
 pub use mul_mat::{Activations, Change, RoundingRule, Rows, Taken, carry, dot, mul_mat};
 pub use norm::{RmsNormEps, l2_norm, rms_norm, rms_norm_with, scale_rows};
-pub use number::{Number, Real, Tracked};
+pub use number::{Number, Real, Single, Tracked};
 pub use rope::{Rope, RopePairing, RopeSections, Turn};
 pub use soft_max::soft_max_row;
 pub use ssm_conv::{TapOrder, ssm_conv};
-pub use unary::{sigmoid, silu, softplus};
+pub use unary::{sigmoid, silu, silu_rows, softplus};
 
 /// The files here and the ggml operators they compute; `tests/registries.rs` compares this table with the folder.
 pub const OPS: &[(&str, &[&str])] = &[

@@ -8,11 +8,12 @@
 
 use std::borrow::Cow;
 
-use ndarray::{Array2, ArrayView2, Axis, CowArray, Ix2};
+use ndarray::{Array2, ArrayView1, ArrayView2, Axis, CowArray, Ix2};
 use rayon::prelude::*;
 
 use super::Number;
 use super::exact::{ActivationRounding, CpuKernel, Rounded, activation_on_cpu, round_activation};
+use crate::arithmetic::{Activation, Factor, Ggml, Kernel, Shape};
 use crate::quant::{Codes, Format, QuantError, format};
 use crate::tensor::GgmlType;
 
@@ -92,6 +93,26 @@ impl Rows<'_> {
         self.format.code_zero(self.row(n, values), values)
     }
 
+    /// Row `n` as ggml-cpu multiplies it; none of a type that is not multiplied there.
+    ///
+    /// # Panics
+    /// If `n` is not below `n_out`.
+    pub fn factor(&self, n: usize) -> Option<Factor> {
+        let ty = self.ty();
+        if ty.block_elements() > 1 {
+            return Factor::of_blocks(ty, self.bytes_of_row(n));
+        }
+        let mut row = vec![0.0; self.n_in];
+        self.decode_row(n, &mut row);
+        Some(Factor::Floats(ty, row))
+    }
+
+    /// Whether a build of ggml-cpu multiplies such rows in an order that is known.
+    pub fn is_multiplied_by(&self, ggml: Ggml) -> bool {
+        let is_known = Activation::of(ggml.isa, self.ty(), &vec![0.0; self.n_in]).is_some();
+        is_known && self.change.is_none() && !(ggml.repack && self.ty().block_elements() > 1)
+    }
+
     /// The blocks of row `n` as they lie in the file; a change of the decoded row is not in them.
     ///
     /// # Panics
@@ -130,6 +151,11 @@ const LANES: usize = 16;
 
 /// The dot product of two rows of equal length.
 pub fn dot<T: Number>(x: &[T], y: &[T]) -> T {
+    T::dot(x, y)
+}
+
+/// The same in partial sums side by side.
+pub(super) fn dot_in_lanes<T: Number>(x: &[T], y: &[T]) -> T {
     let (x_lanes, x_rest) = x.as_chunks::<LANES>();
     let (y_lanes, y_rest) = y.as_chunks::<LANES>();
     let mut sums = [T::ZERO; LANES];
@@ -179,6 +205,8 @@ pub enum Activations<'a> {
     Whole,
     /// It is rounded, after it was rounded to f32.
     Rounded(RoundingRule),
+    /// It is taken as this build of ggml-cpu takes it, and the product is formed in its order of operations, whatever the arithmetic.
+    Ggml(Ggml),
     /// What rounding did to the reference's activation is added to it: `x + (rounded(x_ref) - x_ref)`, with `x_ref` packed and
     /// of the size of all tokens. Where both are equal this is what `Rounded` does; where they differ by their own rounding,
     /// no code falls to the other side of a tie, and the difference is carried on as it is.
@@ -195,7 +223,7 @@ impl Activations<'_> {
     /// Applies it to the activation of token `token`, in front of weights of type `ty`.
     fn apply<T: Number>(self, ty: GgmlType, token: usize, row: &mut [T]) -> Option<SumErrors> {
         let (rule, reference) = match self {
-            Activations::Whole => return None,
+            Activations::Whole | Activations::Ggml(_) => return None,
             Activations::Rounded(rule) => (rule, None),
             Activations::RoundedLike(rule, reference) => (rule, Some(reference)),
         };
@@ -278,7 +306,8 @@ impl<'x, T: Number> Taken<'x, T> {
 /// Multiplies every token's activation with the matrix: `[n_tokens, n_in]` to `[n_tokens, n_out]`.
 ///
 /// # Panics
-/// If `x` has another width than the matrix, or a reference to round like fewer values than `x`.
+/// If `x` has another width than the matrix, or a reference to round like fewer values than `x`; or if ggml-cpu has no product
+/// with weights of this type: an engine checks its weights first ([`Rows::is_multiplied_by`]).
 pub fn mul_mat<T: Number>(
     weight: &Rows<'_>,
     x: ArrayView2<'_, T>,
@@ -286,6 +315,9 @@ pub fn mul_mat<T: Number>(
 ) -> Array2<T> {
     let (n_tokens, n_in) = x.dim();
     assert_eq!(n_in, weight.n_in, "activation width");
+    if let Activations::Ggml(ggml) = activations {
+        return mul_mat_in_ggml(weight, x, ggml);
+    }
     let taken = Taken::new(x, weight.ty(), activations);
     let tokens: Vec<&[T]> =
         taken.x.rows().into_iter().map(|row| row.to_slice().expect("standard layout")).collect();
@@ -308,6 +340,24 @@ pub fn mul_mat<T: Number>(
         }
     }
     taken.correct(weight, &mut y);
+    y
+}
+
+/// The same in the order of operations of a build of ggml-cpu.
+fn mul_mat_in_ggml<T: Number>(weight: &Rows<'_>, x: ArrayView2<'_, T>, ggml: Ggml) -> Array2<T> {
+    let (n_tokens, ty) = (x.nrows(), weight.ty());
+    let shape = Shape { ty, rows: weight.n_out, columns: n_tokens, contiguous: true };
+    let kernel = Kernel::of(ggml, shape);
+    let row = |row: ArrayView1<'_, T>| -> Vec<f32> { row.iter().map(|x| x.to_f64() as f32).collect() };
+    let taken = x.rows().into_iter().map(|x| Activation::of(ggml.isa, ty, &row(x)));
+    let taken: Vec<Activation> = taken.collect::<Option<_>>().expect("the engine checks its weights");
+    let mut y = Array2::from_elem((n_tokens, weight.n_out), T::ZERO);
+    y.axis_iter_mut(Axis(1)).into_par_iter().enumerate().for_each(|(n, mut column)| {
+        let factor = weight.factor(n).expect("the engine checks its weights");
+        for (y, x) in column.iter_mut().zip(&taken) {
+            *y = T::from_f32(kernel.dot(ggml.isa, &factor, x).expect("the types go together"));
+        }
+    });
     y
 }
 

@@ -9,7 +9,7 @@
 //! The sum of squares accumulates in f64, as `ggml_compute_forward_rms_norm_f32` (ops.cpp) does; the rest is in the
 //! arithmetic's own type.
 
-use ndarray::{ArrayBase, ArrayRef, DataMut, Dimension};
+use ndarray::{ArrayBase, ArrayRef, ArrayViewMut1, DataMut, Dimension};
 
 use super::Number;
 
@@ -39,11 +39,14 @@ pub fn rms_norm_with<T: Number, S: DataMut<Elem = T>, D: Dimension>(
     eps: f64,
     place: RmsNormEps,
 ) {
+    if place == RmsNormEps::InsideRoot {
+        x.rows_mut().into_iter().for_each(|row| in_place(row, |row| T::rms_norm(row, eps)));
+        return;
+    }
     scale_rows(x, |sum_of_squares, n| {
-        let n = n as f64;
         let mean = sum_of_squares / n;
         1.0 / match place {
-            RmsNormEps::InsideRoot => (mean + eps).sqrt(),
+            RmsNormEps::InsideRoot => unreachable!("the arithmetic's own"),
             RmsNormEps::OutsideRoot => mean.sqrt() + eps,
             RmsNormEps::Max => mean.sqrt().max(eps),
             RmsNormEps::OnSum => ((sum_of_squares + eps) / n).sqrt(),
@@ -54,16 +57,29 @@ pub fn rms_norm_with<T: Number, S: DataMut<Elem = T>, D: Dimension>(
 
 /// Divides each row by its Euclidean norm, which counts as at least `eps`. In place.
 pub fn l2_norm<T: Number, S: DataMut<Elem = T>, D: Dimension>(x: &mut ArrayBase<S, D>, eps: f64) {
-    scale_rows(x, |sum_of_squares, _| 1.0 / sum_of_squares.sqrt().max(eps));
+    x.rows_mut().into_iter().for_each(|row| in_place(row, |row| T::l2_norm(row, eps)));
 }
 
 /// Multiplies each row with what `scale` makes of the sum of its squares and its length. In place.
-pub fn scale_rows<T: Number, D: Dimension>(x: &mut ArrayRef<T, D>, scale: impl Fn(f64, usize) -> f64) {
-    for mut row in x.rows_mut() {
-        let sum_of_squares: f64 = row.iter().map(|&v| v.to_f64() * v.to_f64()).sum();
-        let scale = T::from_f64(scale(sum_of_squares, row.len()));
-        row.mapv_inplace(|v| v * scale);
+pub fn scale_rows<T: Number, D: Dimension>(x: &mut ArrayRef<T, D>, scale: impl Fn(f64, f64) -> f64) {
+    x.rows_mut().into_iter().for_each(|row| in_place(row, |row| scale_row(row, &scale)));
+}
+
+/// One row of [`scale_rows`].
+pub(super) fn scale_row<T: Number>(row: &mut [T], scale: impl Fn(f64, f64) -> f64) {
+    let sum_of_squares: f64 = row.iter().map(|&v| v.to_f64() * v.to_f64()).sum();
+    let scale = T::from_f64(scale(sum_of_squares, row.len() as f64));
+    row.iter_mut().for_each(|v| *v = *v * scale);
+}
+
+/// Changes a row, however it lies in memory.
+pub(super) fn in_place<T: Copy>(mut row: ArrayViewMut1<'_, T>, change: impl FnOnce(&mut [T])) {
+    if let Some(row) = row.as_slice_mut() {
+        return change(row);
     }
+    let mut packed = row.to_vec();
+    change(&mut packed);
+    row.iter_mut().zip(packed).for_each(|(x, packed)| *x = packed);
 }
 
 #[cfg(test)]

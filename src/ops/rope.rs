@@ -39,6 +39,8 @@ pub struct Turn {
     pub pair: (usize, usize),
     /// In radians.
     pub angle: f64,
+    /// The position that it is turned for.
+    pub position: i64,
 }
 
 /// The parameters of a rotation.
@@ -87,7 +89,8 @@ impl Rope {
                 RopePairing::Half => (i, i + half),
                 RopePairing::Adjacent => (2 * i, 2 * i + 1),
             };
-            Turn { power: i, pair, angle: self.angle(i, position) }
+            let position_of = position[self.channel(i)];
+            Turn { power: i, pair, angle: self.angle(i, position), position: position_of }
         })
     }
 
@@ -99,15 +102,11 @@ impl Rope {
         let (n_tokens, _, head_dim) = x.dim();
         assert!(positions.len() == n_tokens && self.n_dims <= head_dim, "positions or head size");
         for (mut token, position) in x.outer_iter_mut().zip(positions) {
-            let turns: Vec<((usize, usize), T, T)> = self
-                .turns(position)
-                .map(|turn| (turn.pair, T::from_f64(turn.angle.cos()), T::from_f64(turn.angle.sin())))
-                .collect();
+            let turns: Vec<((usize, usize), (T, T))> =
+                self.turns(position).map(|turn| (turn.pair, T::turn(self, &turn))).collect();
             for mut head in token.outer_iter_mut() {
-                for &((a, b), cos, sin) in &turns {
-                    let (xa, xb) = (head[a], head[b]);
-                    head[a] = xa * cos - xb * sin;
-                    head[b] = xa * sin + xb * cos;
+                for &((a, b), turn) in &turns {
+                    (head[a], head[b]) = T::rotate((head[a], head[b]), turn);
                 }
             }
         }
@@ -150,8 +149,8 @@ mod tests {
     fn a_turn_names_its_pair() {
         let rope = rope(RopePairing::Adjacent);
         let turns: Vec<Turn> = rope.turns(&[1, 2, 0, 0]).collect();
-        assert_eq!(turns[0], Turn { power: 0, pair: (0, 1), angle: 1.0 });
-        assert_eq!(turns[1], Turn { power: 1, pair: (2, 3), angle: 2.0 * 100f64.powf(-0.5) });
+        assert_eq!(turns[0], Turn { power: 0, pair: (0, 1), angle: 1.0, position: 1 });
+        assert_eq!(turns[1], Turn { power: 1, pair: (2, 3), angle: 2.0 * 100f64.powf(-0.5), position: 2 });
     }
 
     #[test]

@@ -8,22 +8,7 @@ use super::Number;
 ///
 /// A row in which nothing is visible becomes NaN, as it does in ggml.
 pub fn soft_max_row<T: Number>(row: &mut [T], scale: T, visible: impl Fn(usize) -> bool) {
-    let mut largest = T::from_f64(f64::NEG_INFINITY);
-    for (j, x) in row.iter_mut().enumerate() {
-        *x = if visible(j) { *x * scale } else { T::from_f64(f64::NEG_INFINITY) };
-        if *x > largest {
-            largest = *x;
-        }
-    }
-    let mut sum = 0.0;
-    for x in row.iter_mut() {
-        *x = (*x - largest).exp();
-        sum += x.to_f64();
-    }
-    let inverse = T::from_f64(1.0 / sum);
-    for x in row {
-        *x = *x * inverse;
-    }
+    T::soft_max(row, scale, visible);
 }
 
 #[cfg(test)]

@@ -30,13 +30,12 @@ pub fn ssm_conv<T: Number>(x: ArrayView2<'_, T>, kernel: ArrayView2<'_, T>, orde
     assert_eq!(x.ncols(), channels, "channels");
     let n_tokens = (x.nrows() + 1).checked_sub(d_conv).expect("the state holds d_conv - 1 columns");
     Array2::from_shape_fn((n_tokens, channels), |(t, c)| {
-        (0..d_conv).fold(T::ZERO, |sum, j| {
-            let tap = match order {
-                TapOrder::OldestFirst => j,
-                TapOrder::NewestFirst => d_conv - 1 - j,
-            };
-            sum + x[[t + j, c]] * kernel[[c, tap]]
-        })
+        let window: Vec<T> = (0..d_conv).map(|j| x[[t + j, c]]).collect();
+        let taps = (0..d_conv).map(|j| match order {
+            TapOrder::OldestFirst => kernel[[c, j]],
+            TapOrder::NewestFirst => kernel[[c, d_conv - 1 - j]],
+        });
+        T::in_order(&window, &taps.collect::<Vec<T>>())
     })
 }
 

@@ -7,7 +7,10 @@
 //! ```
 //! The threshold of softplus and its plain logarithm are ggml's (`op_softplus`, unary-ops.cpp).
 
+use ndarray::{Array, Dimension};
+
 use super::Number;
+use super::norm::in_place;
 
 /// Above this, ggml takes softplus(x) to be x.
 const SOFTPLUS_LINEAR: f64 = 20.0;
@@ -20,6 +23,11 @@ pub fn sigmoid<T: Number>(x: T) -> T {
 /// `x / (1 + exp(-x))`
 pub fn silu<T: Number>(x: T) -> T {
     x / (T::ONE + (-x).exp())
+}
+
+/// `x / (1 + exp(-x))` of each row in place.
+pub fn silu_rows<T: Number, D: Dimension>(x: &mut Array<T, D>) {
+    x.rows_mut().into_iter().for_each(|row| in_place(row, T::silu));
 }
 
 /// `ln(1 + exp(x))`

@@ -1,8 +1,9 @@
 //! One node, to the bit: what the reference computed against what its arithmetic gives.
 
+use super::ReplayError;
 use super::judge::{NodeResult, Outcome};
 use super::stored;
-use crate::dump::Manifest;
+use crate::dump::{Dump, Manifest};
 use crate::ops::exact::CpuKernel;
 use crate::quant;
 use crate::tensor::GgmlType;
@@ -21,7 +22,15 @@ pub struct Bits {
 }
 
 /// The arithmetic of the build that made a dump.
-pub(super) fn of_dump(manifest: &Manifest) -> Result<Ggml, UnknownBuild> {
+///
+/// # Errors
+/// If it is not known.
+pub fn arithmetic_of(dump: &Dump) -> Result<Ggml, ReplayError> {
+    of_manifest(dump.manifest())
+        .map_err(|source| ReplayError::Arithmetic { dump: dump.path().to_owned(), source })
+}
+
+fn of_manifest(manifest: &Manifest) -> Result<Ggml, UnknownBuild> {
     let (producer, run) = (&manifest.producer, &manifest.run);
     if producer.backend != "CPU" {
         let system_info = format!("backend {}, {}", producer.backend, producer.system_info);

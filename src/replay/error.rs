@@ -15,7 +15,7 @@ pub enum ReplayError {
     #[error(transparent)]
     Dump(#[from] DumpError),
     /// It is not known in which order the build that made the dump computes.
-    #[error("dump {}: {source}; without --arithmetic ggml it is replayed in exact arithmetic", dump.display())]
+    #[error("dump {}: {source}; leave out --arithmetic ggml", dump.display())]
     Arithmetic {
         /// The dump.
         dump: PathBuf,

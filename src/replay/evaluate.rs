@@ -1,7 +1,7 @@
 //! The exact result of one node.
 
 use super::ReplayError;
-use super::bits;
+use super::bits::arithmetic_of;
 use super::judge;
 use super::operands::Sources;
 use crate::arithmetic::{Ggml, Isa};
@@ -59,10 +59,9 @@ impl Run {
             reference_kernels: manifest.run.reference_kernels,
         };
         let kernel = cpu_kernel(&manifest.producer.system_info);
-        let unknown = |source| ReplayError::Arithmetic { dump: dump.path().to_owned(), source };
         let (assumed, ggml) = match arithmetic {
             Arithmetic::Exact(assumed) => (assumed, None),
-            Arithmetic::Ggml => (Assumed::Fitting, Some(bits::of_dump(manifest).map_err(unknown)?)),
+            Arithmetic::Ggml => (Assumed::Fitting, Some(arithmetic_of(dump)?)),
         };
         Ok(Run { setting, assumed, kernel, ggml })
     }

@@ -15,7 +15,7 @@ mod snapshots;
 mod stored;
 mod walk;
 
-pub use bits::Bits;
+pub use bits::{Bits, arithmetic_of};
 pub use error::ReplayError;
 pub use evaluate::{Arithmetic, Assumed};
 pub use judge::{NodeResult, Outcome};

@@ -23,7 +23,7 @@ use crate::engine::{
     StateFault,
 };
 use crate::model::Hparams;
-use crate::ops::{Real, Rope, dot, sigmoid, silu, soft_max_row};
+use crate::ops::{Real, Rope, sigmoid, silu, soft_max_row};
 
 /// The base that `rope_base = 10000` stands for.
 const OTHER_ROPE_BASE: f64 = 10_000.0;
@@ -84,6 +84,7 @@ pub(super) fn run<T: Real>(
     let gate = context.emitter.emit("gate_reshaped", layer, gate)?;
     let activated = gate.mapv(match context.conventions.attn_gate {
         AttnGate::Sigmoid | AttnGate::AfterOutput => sigmoid,
+        // llama.cpp has no such gate, and so no order of operations for it.
         AttnGate::Silu => silu,
         AttnGate::Absent => |_| T::ONE,
     });
@@ -198,13 +199,14 @@ fn attend<T: Real>(
         HeadMap::Interleaved => head % n_head_kv,
     };
     let scale = match context.hparams().f_attention_scale {
-        Some(scale) => f64::from(scale),
+        Some(scale) => T::from_f32(scale),
         None => head_scale(context.conventions.attn_scale, head_dim),
     };
     let streams = &placement.streams;
     let per_stream = n_tokens / streams.len();
     let cache = |stream: usize| &caches[&streams[stream].stream];
 
+    let of_scores = context.product(context.numerics.type_k, placement.n_kv, per_stream, per_stream == 1);
     let mut kq = Array4::from_elem((streams.len(), n_head, per_stream, placement.n_kv), T::ZERO);
     for (stream, mut kq) in kq.axis_iter_mut(Axis(0)).enumerate() {
         let keys = &cache(stream).k;
@@ -212,7 +214,7 @@ fn attend<T: Real>(
             for ((t, cell), score) in scores.indexed_iter_mut() {
                 let query = q.slice(s![stream * per_stream + t, head, ..]);
                 let query = query.to_slice().expect("packed");
-                *score = dot(query, head_row(keys, cell, kv_head(head), head_dim));
+                *score = T::product(of_scores, head_row(keys, cell, kv_head(head), head_dim), query);
             }
         });
     }
@@ -225,7 +227,7 @@ fn attend<T: Real>(
         kq.axis_iter_mut(Axis(0)).into_par_iter().for_each(|mut scores| {
             for (t, row) in scores.outer_iter_mut().enumerate() {
                 let row = row.into_slice().expect("packed");
-                soft_max_row(row, T::from_f64(scale), |cell| visible[[t, cell]]);
+                soft_max_row(row, scale, |cell| visible[[t, cell]]);
             }
         });
     }
@@ -233,16 +235,17 @@ fn attend<T: Real>(
     let type_v = context.numerics.type_v;
     let like = context.rounds_like_in(type_v)?;
     round_to(type_v, probabilities.as_slice_mut().expect("packed"), like.as_deref());
+    let of_values = context.product(type_v, head_dim, per_stream, true);
     let mut kqv = Array4::from_elem((streams.len(), n_head, per_stream, head_dim), T::ZERO);
     for (stream, mut kqv) in kqv.axis_iter_mut(Axis(0)).enumerate() {
         let values = &cache(stream).v;
         kqv.axis_iter_mut(Axis(0)).into_par_iter().enumerate().for_each(|(head, mut out)| {
             for (t, mut row) in out.outer_iter_mut().enumerate() {
-                for &cell in &streams[stream].seen[t] {
-                    let p = probabilities[[stream, head, t, cell]];
-                    let value = head_row(values, cell, kv_head(head), head_dim);
-                    row.iter_mut().zip(value).for_each(|(sum, &v)| *sum += p * v);
-                }
+                let weights = probabilities.slice(s![stream, head, t, ..]);
+                let weights = weights.to_slice().expect("packed");
+                let value = |cell: usize| head_row(values, cell, kv_head(head), head_dim);
+                let sum = row.as_slice_mut().expect("packed");
+                T::weighted_sum(of_values, weights, &streams[stream].seen[t], value, sum);
             }
         });
     }
@@ -259,10 +262,10 @@ fn head_row<T: Real>(rows: &Array2<T>, cell: usize, head: usize, head_dim: usize
 }
 
 /// The factor that a candidate stands for.
-pub(super) fn head_scale(scale: HeadScale, head_dim: usize) -> f64 {
+pub(super) fn head_scale<T: Real>(scale: HeadScale, head_dim: usize) -> T {
     match scale {
-        HeadScale::InverseSqrt => 1.0 / (head_dim as f64).sqrt(),
-        HeadScale::Inverse => 1.0 / head_dim as f64,
-        HeadScale::One => 1.0,
+        HeadScale::InverseSqrt => T::inverse_sqrt(head_dim),
+        HeadScale::Inverse => T::from_f64(1.0 / head_dim as f64),
+        HeadScale::One => T::ONE,
     }
 }

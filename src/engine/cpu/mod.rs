@@ -8,6 +8,7 @@ mod attention;
 mod delta_net;
 mod faults;
 mod feed_forward;
+mod follow;
 mod head;
 mod project;
 mod snapshots;
@@ -21,6 +22,7 @@ use super::{
     ActivationMode, Conventions, Emitter, Engine, EngineError, Memory, NormWeight, Numerics, OutputRows,
     Snapshot, StateChange, StateFault, Tap, Ubatch,
 };
+use crate::arithmetic::{Product, Shape};
 use crate::model::{Hparams, LayerKind, Model};
 use crate::ops::{Real, rms_norm_with};
 use crate::tensor::GgmlType;
@@ -91,8 +93,10 @@ impl<'m, T: Real> CpuEngine<'m, T> {
     /// If keys or values are to be of a type that it does not keep, or activations rounded in blocks that do not divide them.
     pub fn with_numerics(mut self, numerics: Numerics) -> Result<Self, EngineError> {
         numerics.check(self.model.hparams())?;
+        follow::check(self.model, &self.conventions, numerics, T::ISA)?;
         self.numerics = numerics;
         self.projector.activations = numerics.activations;
+        self.projector.ggml = numerics.ggml;
         Ok(self)
     }
 
@@ -215,6 +219,12 @@ impl Context<'_, '_, '_> {
 
     fn eps(&self) -> f64 {
         f64::from(self.hparams().f_norm_rms_eps)
+    }
+
+    /// How elements of a product of floats are formed, in the order of operations that is followed.
+    fn product(&self, ty: GgmlType, rows: usize, columns: usize, contiguous: bool) -> Product {
+        let shape = Shape { ty, rows, columns, contiguous };
+        self.numerics.ggml.map_or(Product::default(), |ggml| Product::of(ggml, shape))
     }
 
     /// The norm of every layer and of the head; the delta net's own is apart.

@@ -6,9 +6,10 @@ use std::collections::HashSet;
 use ndarray::Array2;
 use rayon::prelude::*;
 
+use crate::arithmetic::Ggml;
 use crate::engine::{ActivationMode, Conventions, EngineError, FoldScale, HeadOrder, ProjectionInput};
 use crate::model::{FoldOrder, HeadPermutation, Model, Role, Transform};
-use crate::ops::{Real, get_rows, mul_mat};
+use crate::ops::{Activations, Real, get_rows, mul_mat};
 
 /// Multiplies with weights by name, each through its transform, and keeps count of which were reached.
 pub(super) struct Projector<'m> {
@@ -16,6 +17,8 @@ pub(super) struct Projector<'m> {
     conventions: Conventions,
     /// What becomes of an activation in front of a product.
     pub(super) activations: ActivationMode,
+    /// The build of ggml-cpu whose order of operations is followed.
+    pub(super) ggml: Option<Ggml>,
     reached: HashSet<String>,
     all_reached: bool,
 }
@@ -28,8 +31,8 @@ impl<'m> Projector<'m> {
             let why = format!("an input width is {width}");
             return Err(EngineError::Convention { name: "fold_block", candidate: block.to_string(), why });
         }
-        let (conventions, activations) = (*conventions, ActivationMode::Whole);
-        Ok(Projector { model, conventions, activations, reached: HashSet::new(), all_reached: false })
+        let (conventions, activations, ggml) = (*conventions, ActivationMode::Whole, None);
+        Ok(Projector { model, conventions, activations, ggml, reached: HashSet::new(), all_reached: false })
     }
 
     /// The rows of the embedding table for each token, in the basis of the residual stream.
@@ -81,7 +84,8 @@ impl<'m> Projector<'m> {
                     (last.as_ref().map_or(x, |(_, rotated)| rotated), None)
                 }
             };
-            let mut y = mul_mat(&self.model.matrix(name)?, input.view(), self.activations.of(like));
+            let activations = self.ggml.map_or_else(|| self.activations.of(like), Activations::Ggml);
+            let mut y = mul_mat(&self.model.matrix(name)?, input.view(), activations);
             let scale = self.model.scale(name)?;
             if scale != 1.0 {
                 y.mapv_inplace(|value| value * T::from_f32(scale));

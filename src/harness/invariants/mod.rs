@@ -192,7 +192,7 @@ impl Runner<'_> {
         };
         let Some((_, _, expected)) = &self.last else { unreachable!("recorded above") };
         let limit = |sequence, position, layer| match floor {
-            None => Limit { relative_l2: 0.0 },
+            None => Limit::EQUAL,
             Some(floor) => Limit::of_floor(floor.at(sequence, position, layer)),
         };
         let found = script::compare(subject, &plan.actual, expected, &limit)?;

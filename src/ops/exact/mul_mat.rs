@@ -96,7 +96,7 @@ impl Oracle for MulMat {
         let taken = matrices.activations.chunks_exact(k.max(1)).map(|row| Activation::of(ggml.isa, ty, row));
         let taken: Vec<Activation> = taken.collect::<Option<_>>().ok_or_else(unknown)?;
         let factor = |row: usize| match &a.data {
-            Data::Weight(rows) if ty.block_elements() > 1 => Factor::of_blocks(ty, rows.bytes_of_row(row)),
+            Data::Weight(rows) => rows.factor(row),
             Data::Narrow(..) if ty.block_elements() > 1 => None,
             _ => Some(Factor::Floats(ty, matrices.row(row))),
         };

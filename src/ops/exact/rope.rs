@@ -72,7 +72,7 @@ impl Oracle for RopeOracle {
         let ggml = executed.ggml;
         let mut values = singles(node, 0)?.into_owned();
         let angles = rope.angles.single(node.single(5));
-        let turn = |i: usize, position: i64, power: usize| angles.turn(ggml, i, position as f32, power);
+        let turn = |i: usize, position: i64, power: usize| angles.turn(ggml.isa, i, position as f32, power);
         rope.walk(node, values.len(), turn, |head, turns| {
             let head = &mut values[head];
             for (i, &(cos, sin)) in turns.iter().enumerate() {

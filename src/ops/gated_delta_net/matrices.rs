@@ -7,6 +7,8 @@ use crate::ops::{Number, dot};
 
 /// MUL_MAT of `a` and `b`: `y[i, j] = sum_c a[j, c] b[i, c]` in each pair of matrices.
 ///
+/// ggml-cpu's own order of operations is that of one product for each element: see [`crate::arithmetic::Kernel::VecDot`].
+///
 /// # Panics
 /// If the stacks are not equally high or the rows not equally long.
 pub fn products<T: Number>(a: ArrayView4<'_, T>, b: ArrayView4<'_, T>) -> Array4<T> {
@@ -80,14 +82,14 @@ pub fn solved<T: Number>(a: ArrayView4<'_, T>, b: ArrayView4<'_, T>) -> Array4<T
 }
 
 fn substitute<T: Number>(x: &mut ArrayViewMut2<'_, T>, a: ArrayView2<'_, T>) {
-    let mut sums = vec![T::ZERO; x.ncols()];
-    for i in 0..x.nrows() {
-        sums.fill(T::ZERO);
-        for t in 0..i {
-            sums.iter_mut().zip(x.row(t)).for_each(|(sum, &x)| *sum += a[[i, t]] * x);
+    let a = a.as_standard_layout();
+    for mut column in x.columns_mut() {
+        let mut solved = Vec::with_capacity(column.len());
+        for (x, row) in column.iter_mut().zip(a.rows()) {
+            let (i, row) = (solved.len(), row.to_slice().expect("standard layout"));
+            *x = (*x - T::in_order(&row[..i], &solved)) / row[i];
+            solved.push(*x);
         }
-        let rows = x.row_mut(i);
-        rows.into_iter().zip(&sums).for_each(|(x, &sum)| *x = (*x - sum) / a[[i, i]]);
     }
 }
 

@@ -82,7 +82,7 @@ pub fn gated_delta_net<T: Number>(
                     DeltaRule::Linear => T::ZERO,
                 };
                 let delta = (v[[t, h, j]] - predicted) * beta;
-                row.iter_mut().zip(k).for_each(|(s, &k)| *s += k * delta);
+                T::mad(row, k, delta);
                 if order == DecayOrder::AfterUpdate {
                     row.iter_mut().for_each(|s| *s = *s * decay);
                 }

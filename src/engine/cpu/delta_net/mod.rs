@@ -27,8 +27,8 @@ use crate::engine::{
     QkvOrder, SsmNormEps, SsmNormGate, StateFault, StateLayout,
 };
 use crate::ops::{
-    DecayOrder, DeltaGates, DeltaRule, Real, gated_delta_net, l2_norm, rms_norm, sigmoid, silu, softplus,
-    ssm_conv,
+    DecayOrder, DeltaGates, DeltaRule, Real, gated_delta_net, l2_norm, rms_norm, sigmoid, silu_rows,
+    softplus, ssm_conv,
 };
 
 /// Runs layer `il` on its normalised input `[n_tokens, n_embd]`; moves the states of the ubatch's sequences on.
@@ -182,11 +182,12 @@ fn convolve<T: Real>(
     let raw =
         window.outer_iter().map(|window| ssm_conv(window.t(), kernel, context.conventions.conv_kernel_order));
     let raw = context.emitter.emit("conv_output_raw", layer, side_by_side(raw.collect()))?;
-    let activated = raw.mapv_into(match context.conventions.conv_activation {
-        Activation::Silu => silu,
-        Activation::Sigmoid => sigmoid,
-        Activation::Absent => |x| x,
-    });
+    let mut activated = raw;
+    match context.conventions.conv_activation {
+        Activation::Silu => silu_rows(&mut activated),
+        Activation::Sigmoid => activated.mapv_inplace(sigmoid),
+        Activation::Absent => {}
+    }
     context.emitter.emit("conv_output_silu", layer, activated)
 }
 
@@ -221,7 +222,7 @@ fn split<T: Real>(
             // ggml computes it as rms_norm(x, eps / d) / sqrt(d), which is x / sqrt(sum x^2 + eps).
             QkL2Norm::EpsInside => {
                 rms_norm(x, eps / d as f64);
-                let scale = T::from_f64(1.0 / (d as f64).sqrt());
+                let scale = T::inverse_sqrt(d);
                 x.mapv_inplace(|value| value * scale);
             }
             QkL2Norm::MaxNormEps => l2_norm(x, eps),
@@ -314,7 +315,7 @@ fn recurrence<T: Real>(
     let conventions = context.conventions;
     let (n_k, n_v, d) = (q.dim().1, v.dim().1, v.dim().2);
     let k_head = |head| k_head(conventions.gdn_head_map, head, (n_k, n_v));
-    let scale = T::from_f64(head_scale(conventions.gdn_scale, d));
+    let scale = head_scale(conventions.gdn_scale, d);
     gated_delta_net(q, k, v, gates, state.view_mut(), k_head, scale, rules(context))
 }
 
@@ -337,10 +338,11 @@ fn gated_norm<T: Real>(
     let conventions = context.conventions;
     let (n_seqs, n_tokens, n_v, d) = o.dim();
     let by_head = |x: Array2<T>| x.into_shape_with_order((n_seqs, n_tokens, n_v, d)).expect("packed");
-    let z = by_head(z).mapv_into(match conventions.ssm_norm_gate {
-        SsmNormGate::NormThenSigmoid => sigmoid,
-        SsmNormGate::NormThenSilu | SsmNormGate::GateFirst => silu,
-    });
+    let mut z = by_head(z);
+    match conventions.ssm_norm_gate {
+        SsmNormGate::NormThenSigmoid => z.mapv_inplace(sigmoid),
+        SsmNormGate::NormThenSilu | SsmNormGate::GateFirst => silu_rows(&mut z),
+    }
     if conventions.ssm_norm_gate == SsmNormGate::GateFirst {
         o = o * &z;
     }

@@ -94,7 +94,7 @@ pub(super) fn recur<T: Real>(
     context.emitter.observe("g_in", layer, gate.view().insert_axis(Axis(3)))?;
     let inputs =
         DeltaInputs { q: q.view(), k: k.view(), v: v.view(), log_decay: gate.view(), beta: beta.view() };
-    let scale = T::from_f64(head_scale(context.conventions.gdn_scale, v.dim().3));
+    let scale = head_scale(context.conventions.gdn_scale, v.dim().3);
     let (fault, n_tokens) = (context.fault, v.dim().1);
     let emitter = &mut context.emitter;
     let mut steps = Emitted { emitter, layer, fault, n_tokens, before: None, chunks: 0 };
