@@ -12,7 +12,7 @@ use common::{Copy, Reference, cache, case_folder, lockstep};
 use lockstep::dump::Dump;
 use lockstep::gguf::{Gguf, sha256};
 use lockstep::harness::{Case, HarnessError, ModelRecipe};
-use lockstep::replay::{NodeResult, Outcome, Replay, replay};
+use lockstep::replay::{Arithmetic, NodeResult, Outcome, Replay, replay, replay_in};
 
 /// A dump, how many of its nodes are compared, how many of those are views of nodes that it does not hold, and how many products
 /// there are of each pair of types.
@@ -23,7 +23,23 @@ struct Expected {
     products: &'static [(&'static str, usize)],
 }
 
-const EXPECTED: [Expected; 9] = [
+const GEMMA3: &[(&str, usize)] =
+    &[("f32 x f32", 2), ("q4_K x f32", 1), ("q5_0 x f32", 4), ("q6_K x f32", 1), ("q8_0 x f32", 1)];
+const NANO_PROMPT: &[(&str, usize)] = &[
+    ("bf16 x f32", 1),
+    ("f16 x f32", 2),
+    ("f32 x f32", 4),
+    ("q1_0 x f32", 2),
+    ("q2_0 x f32", 1),
+    ("q4_0 x f32", 2),
+    ("q4_K x f32", 1),
+    ("q6_K x f32", 2),
+    ("q8_0 x f32", 1),
+    ("tq1_0 x f32", 1),
+    ("tq2_0 x f32", 1),
+];
+
+const EXPECTED: [Expected; 12] = [
     Expected {
         dump: Reference { case: "early-2026", file: "nodes-4.npz" },
         compared: 32,
@@ -34,32 +50,26 @@ const EXPECTED: [Expected; 9] = [
         dump: Reference { case: "gemma3", file: "layer-0.npz" },
         compared: 31,
         views: 0,
-        products: &[
-            ("f32 x f32", 2),
-            ("q4_K x f32", 1),
-            ("q5_0 x f32", 4),
-            ("q6_K x f32", 1),
-            ("q8_0 x f32", 1),
-        ],
+        products: GEMMA3,
+    },
+    Expected {
+        dump: Reference { case: "gemma3", file: "layer-0-scalar.npz" },
+        compared: 31,
+        views: 0,
+        products: GEMMA3,
     },
     Expected { dump: common::MICRO_NODES, compared: 423, views: 0, products: &[("f32 x f32", 102)] },
     Expected {
         dump: Reference { case: "nano-mixed-prompt", file: "prompt-2.npz" },
         compared: 65,
         views: 0,
-        products: &[
-            ("bf16 x f32", 1),
-            ("f16 x f32", 2),
-            ("f32 x f32", 4),
-            ("q1_0 x f32", 2),
-            ("q2_0 x f32", 1),
-            ("q4_0 x f32", 2),
-            ("q4_K x f32", 1),
-            ("q6_K x f32", 2),
-            ("q8_0 x f32", 1),
-            ("tq1_0 x f32", 1),
-            ("tq2_0 x f32", 1),
-        ],
+        products: NANO_PROMPT,
+    },
+    Expected {
+        dump: Reference { case: "nano-mixed-prompt", file: "prompt-2-scalar.npz" },
+        compared: 65,
+        views: 0,
+        products: NANO_PROMPT,
     },
     Expected {
         dump: Reference { case: "nano-mixed-token", file: "token-1.npz" },
@@ -89,6 +99,12 @@ const EXPECTED: [Expected; 9] = [
     },
     Expected {
         dump: Reference { case: "smollm2", file: "layer-0.npz" },
+        compared: 21,
+        views: 0,
+        products: &[("f32 x f32", 2), ("q4_1 x f32", 7)],
+    },
+    Expected {
+        dump: Reference { case: "smollm2", file: "layer-0-scalar.npz" },
         compared: 21,
         views: 0,
         products: &[("f32 x f32", 2), ("q4_1 x f32", 7)],
@@ -177,6 +193,19 @@ fn every_held_node_is_compared_and_within_its_budget() {
         let mut products: BTreeMap<&str, usize> = BTreeMap::new();
         replay.results.iter().filter(is_product).for_each(|r| *products.entry(&r.types).or_default() += 1);
         assert_eq!(products.into_iter().collect::<Vec<_>>(), expected.products, "{name}");
+    }
+}
+
+/// The same nodes, bit by bit: real models of other architectures included.
+#[test]
+fn every_held_node_has_the_bits_of_its_build() {
+    for expected in &EXPECTED {
+        let Some(model) = model_of(expected) else { continue };
+        let (gguf, hash) = (Gguf::open(&model).unwrap(), sha256(&model).unwrap());
+        let replay =
+            replay_in(Arithmetic::Ggml, &gguf, &hash, &expected.dump.open(), &mut |_, _| {}).unwrap();
+        let (s, name) = (replay.summary(), expected.dump.case);
+        assert_eq!((s.within, s.skipped, bad(&replay)), (expected.compared, 0, vec![]), "{name}");
     }
 }
 

@@ -169,7 +169,9 @@ pub(super) fn run(args: Args) -> Result<ExitCode> {
         .collect();
     let place = args.engine.open()?;
     let mut checked = Vec::new();
-    let subjects = args.subject.resolve(Which::Folded)?;
+    // llama.cpp has no order of operations for a folded model: there its twin is run.
+    let is_followed = args.engine.arithmetic == Arithmetic::Ggml;
+    let subjects = args.subject.resolve(if is_followed { Which::Twin } else { Which::Folded })?;
     let skipped = subjects.skipped.clone();
     for Subject { model: model_path, twin, dumps } in subjects {
         let model = Model::open(&model_path)?;

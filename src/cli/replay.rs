@@ -116,17 +116,12 @@ pub(super) fn run(args: Args) -> Result<ExitCode> {
 }
 
 fn table(replay: &Replay, all: bool) -> String {
-    match replay.arithmetic {
-        Some(isa) => bits_table(replay, isa, all),
-        None => replay_table(replay, all),
-    }
+    if replay.arithmetic.is_some() { bits_table(replay, all) } else { replay_table(replay, all) }
 }
 
 fn line(replays: &[&Replay]) -> String {
-    match replays.iter().find_map(|replay| replay.arithmetic) {
-        Some(isa) => bits_line(replays, isa),
-        None => replay_line(replays),
-    }
+    let is_to_the_bit = replays.iter().any(|replay| replay.arithmetic.is_some());
+    if is_to_the_bit { bits_line(replays) } else { replay_line(replays) }
 }
 
 /// Says on stderr why it is not 0 where the table does not.

@@ -4,7 +4,7 @@ use super::ReplayError;
 use super::bits::arithmetic_of;
 use super::judge;
 use super::operands::Sources;
-use crate::arithmetic::{Ggml, Isa};
+use crate::arithmetic::{GGML_CPU, Ggml, Isa, Primitives};
 use crate::compare::{U, budget};
 use crate::dump::{Dump, Node};
 use crate::ops::exact::{
@@ -42,6 +42,7 @@ pub(super) struct Run {
     assumed: Assumed,
     kernel: CpuKernel,
     ggml: Option<Ggml>,
+    pub(super) primitives: &'static Primitives,
 }
 
 impl Run {
@@ -63,7 +64,7 @@ impl Run {
             Arithmetic::Exact(assumed) => (assumed, None),
             Arithmetic::Ggml => (Assumed::Fitting, Some(arithmetic_of(dump)?)),
         };
-        Ok(Run { setting, assumed, kernel, ggml })
+        Ok(Run { setting, assumed, kernel, ggml, primitives: &GGML_CPU })
     }
 
     /// The build in whose arithmetic nodes are evaluated.
@@ -175,7 +176,7 @@ pub(super) fn evaluate(
     let invocation = invocation(node, &sources.operands);
     let oracle = oracle(&invocation).map_err(|error| error.to_string())?;
     if let Some(ggml) = run.ggml {
-        let executed = Executed { ggml, contiguous: &sources.contiguous };
+        let executed = Executed { ggml, primitives: run.primitives, contiguous: &sources.contiguous };
         let values = oracle.ggml(&invocation, &executed).map_err(|error| error.to_string())?;
         let values: Vec<f64> = values.into_iter().map(f64::from).collect();
         let exact = Exact { terms: vec![0.0; values.len()], values, additions: 0.0, flips: Vec::new() };
@@ -338,7 +339,7 @@ mod tests {
         let held = held.map(f32::to_le_bytes);
         let derived = vec![None; sources.len()];
         let sources = Sources { derived, operands: sources.to_vec(), contiguous: Vec::new() };
-        let run = Run { setting, assumed, kernel: CpuKernel::X86, ggml: None };
+        let run = Run { setting, assumed, kernel: CpuKernel::X86, ggml: None, primitives: &GGML_CPU };
         let evaluated = evaluate(&node, &sources, held.as_ref().map(|held| &held[..]), &run).unwrap();
         (evaluated.rounding.to_string(), evaluated.exact.values[0])
     }
@@ -371,7 +372,7 @@ mod tests {
             let operands = vec![float([2.0, -3.0]), float([-1.0, 1.0])];
             let sources = Sources { operands, derived, contiguous: Vec::new() };
             let (setting, assumed) = (Setting::default(), Assumed::None);
-            let run = Run { setting, assumed, kernel: CpuKernel::X86, ggml: None };
+            let run = Run { setting, assumed, kernel: CpuKernel::X86, ggml: None, primitives: &GGML_CPU };
             evaluate(&product(), &sources, None, &run).unwrap().inherited
         };
         assert!(inherited(vec![None, None]).is_empty());

@@ -9,7 +9,7 @@ use super::judge::{self, About, NodeResult};
 use super::operands::{Known, Operands};
 use super::results::Results;
 use super::snapshots;
-use crate::arithmetic::Isa;
+use crate::arithmetic::{Isa, Primitives};
 use crate::dump::{Dump, Node, Origin};
 use crate::gguf::Gguf;
 use crate::tensor::Values;
@@ -113,6 +113,13 @@ impl<'a> Walk<'a> {
             computed: computed.into_iter(),
             steps: 0,
         })
+    }
+
+    /// The same with other primitives in place of ggml-cpu's, where nodes are evaluated to the bit.
+    #[must_use]
+    pub fn with_primitives(mut self, primitives: &'static Primitives) -> Walk<'a> {
+        self.run.primitives = primitives;
+        self
     }
 
     /// The build in whose arithmetic nodes are evaluated; none for exact arithmetic.

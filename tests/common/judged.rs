@@ -25,9 +25,11 @@ pub struct Twin {
 pub fn twin(reference: Reference) -> &'static Twin {
     static MICRO: OnceLock<Twin> = OnceLock::new();
     static NANO: OnceLock<Twin> = OnceLock::new();
+    static MINI: OnceLock<Twin> = OnceLock::new();
     let slot = match reference.case {
         "micro-bonsai" => &MICRO,
         "nano-mixed-prompt" => &NANO,
+        "mini-bonsai" => &MINI,
         other => panic!("{other} has no slot here"),
     };
     slot.get_or_init(|| {

@@ -12,7 +12,6 @@
 
 use super::moves::{floats, singles};
 use super::{Exact, Executed, Invocation, Oracle, OracleError};
-use crate::arithmetic::norm;
 
 pub(super) struct CentredNorm;
 
@@ -46,7 +45,8 @@ impl Oracle for CentredNorm {
         }
         let mut x = singles(node, 0)?.into_owned();
         node.require(x.len() == node.elements() && !x.is_empty(), "source and result have different sizes")?;
-        x.chunks_exact_mut(node.ne[0] as usize).for_each(|row| norm(executed.ggml, row, node.single(0)));
+        x.chunks_exact_mut(node.ne[0] as usize)
+            .for_each(|row| (executed.primitives.norm)(executed.ggml, row, node.single(0)));
         Ok(x)
     }
 }

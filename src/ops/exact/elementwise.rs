@@ -8,7 +8,6 @@
 
 use super::moves::singles;
 use super::{Exact, Executed, Invocation, Oracle, OracleError, indices};
-use crate::arithmetic::scale_and_bias;
 
 pub(super) struct Elementwise;
 
@@ -35,7 +34,7 @@ impl Oracle for Elementwise {
     fn ggml(&self, node: &Invocation<'_>, executed: &Executed<'_>) -> Result<Vec<f32>, OracleError> {
         if node.op == "SCALE" {
             let mut values = scaled(node)?;
-            scale_and_bias(executed.ggml, &mut values, node.single(0), node.single(1));
+            (executed.primitives.scale_and_bias)(executed.ggml, &mut values, node.single(0), node.single(1));
             return Ok(values);
         }
         let operation: fn((f32, f32)) -> f32 = match node.op {

@@ -13,7 +13,7 @@
 
 use super::moves::{floats, singles};
 use super::{Exact, Executed, Invocation, Oracle, OracleError};
-use crate::arithmetic::{DeltaToken, delta_token};
+use crate::arithmetic::DeltaToken;
 
 pub(super) struct GatedDeltaNet;
 
@@ -100,7 +100,7 @@ impl Oracle for GatedDeltaNet {
                     g: &g[at_v * n_decays..][..n_decays],
                     beta: beta[at_v],
                 };
-                let o = delta_token(executed.ggml, &mut state[at..][..d * d], inputs);
+                let o = (executed.primitives.delta_token)(executed.ggml, &mut state[at..][..d * d], inputs);
                 values[at_v * d..][..d].copy_from_slice(&o);
                 let age = n_t - 1 - t;
                 if age < snapshots {

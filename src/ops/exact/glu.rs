@@ -11,7 +11,6 @@
 use super::activation::{Point, collect, gelu, gelu_erf, gelu_quick, relu, silu};
 use super::moves::singles;
 use super::{Exact, Executed, Invocation, Oracle, OracleError};
-use crate::arithmetic::{gelu as gelu_by_table, gelu_quick as gelu_quick_by_table, swiglu_row};
 
 pub(super) struct Glu;
 
@@ -48,21 +47,21 @@ impl Oracle for Glu {
 
     fn ggml(&self, node: &Invocation<'_>, executed: &Executed<'_>) -> Result<Vec<f32>, OracleError> {
         let (mut gate, up) = halves(node)?;
-        let (ggml, width) = (executed.ggml, node.ne[0] as usize);
+        let (ggml, primitives, width) = (executed.ggml, executed.primitives, node.ne[0] as usize);
         let mut by_element = |f: &dyn Fn(f32, f32) -> f32| {
             gate.iter_mut().zip(&up).for_each(|(gate, &up)| *gate = f(*gate, up));
         };
         match node.variant {
             Some("SWIGLU") => {
                 let rows = gate.chunks_exact_mut(width).zip(up.chunks_exact(width));
-                rows.for_each(|(gate, up)| swiglu_row(ggml, gate, up));
+                rows.for_each(|(gate, up)| (primitives.swiglu_row)(ggml, gate, up));
             }
             Some("REGLU") => by_element(&|gate, up| if gate > 0.0 { gate * up } else { 0.0 }),
             // Where the result of the gate is 0 by its limit, nothing is multiplied.
             Some("GEGLU") => {
-                by_element(&|gate, up| if gate <= -10.0 { 0.0 } else { gelu_by_table(ggml, gate) * up })
+                by_element(&|gate, up| if gate <= -10.0 { 0.0 } else { (primitives.gelu)(ggml, gate) * up })
             }
-            Some("GEGLU_QUICK") => by_element(&|gate, up| gelu_quick_by_table(gate) * up),
+            Some("GEGLU_QUICK") => by_element(&|gate, up| (primitives.gelu_quick)(gate) * up),
             _ => return Err(node.arithmetic("this function")),
         }
         Ok(gate)

@@ -43,7 +43,7 @@ pub use roundings::{ActivationRounding, CpuKernel, MmqLayout, Rounding, Setting,
 
 use thiserror::Error;
 
-use crate::arithmetic::Ggml;
+use crate::arithmetic::{Ggml, Primitives};
 
 /// A node to evaluate: its operator with parameters, the extents of its result, and its sources.
 #[derive(Clone, Copy, Debug)]
@@ -65,6 +65,8 @@ pub struct Invocation<'a> {
 pub struct Executed<'a> {
     /// The build, and how it was set.
     pub ggml: Ggml,
+    /// The order of its operations.
+    pub primitives: &'a Primitives,
     /// Of each source, whether it lies in memory without gaps and in its own order; what is not said is true.
     pub contiguous: &'a [bool],
 }

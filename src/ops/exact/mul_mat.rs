@@ -18,7 +18,7 @@ use super::{
     Data, Exact, Executed, Invocation, Operand, Oracle, OracleError, Rounded, Rounding, Setting,
     round_activation, vec_dot_type,
 };
-use crate::arithmetic::{Activation, Factor, Kernel, Shape, fwht};
+use crate::arithmetic::{Activation, Factor, Kernel, Shape};
 use crate::tensor::GgmlType;
 
 pub(super) struct MulMat;
@@ -78,10 +78,10 @@ impl Oracle for MulMat {
     fn ggml(&self, node: &Invocation<'_>, executed: &Executed<'_>) -> Result<Vec<f32>, OracleError> {
         let matrices = Matrices::of(node)?;
         let Matrices { a, k, n, t, ty, .. } = matrices;
-        let ggml = executed.ggml;
+        let (ggml, primitives) = (executed.ggml, executed.primitives);
         if node.int(1) == HINT_HADAMARD && !ggml.reference_kernels {
             let mut values = matrices.activations.into_owned();
-            values.chunks_exact_mut(k.max(1)).for_each(fwht);
+            values.chunks_exact_mut(k.max(1)).for_each(primitives.fwht);
             return Ok(values);
         }
         if ggml.repack && ty.block_elements() > 1 && matches!(a.data, Data::Weight(_)) {
@@ -93,15 +93,17 @@ impl Oracle for MulMat {
         let contiguous = executed.contiguous.get(1).copied().unwrap_or(true);
         let kernel = Kernel::of(ggml, Shape { ty, rows: n, columns: t, contiguous });
         let unknown = || node.arithmetic(format!("products with {ty}"));
-        let taken = matrices.activations.chunks_exact(k.max(1)).map(|row| Activation::of(ggml.isa, ty, row));
+        let taken =
+            matrices.activations.chunks_exact(k.max(1)).map(|row| (primitives.activation)(ggml.isa, ty, row));
         let taken: Vec<Activation> = taken.collect::<Option<_>>().ok_or_else(unknown)?;
         let factor = |row: usize| match &a.data {
             Data::Weight(rows) => rows.factor(row),
             Data::Narrow(..) if ty.block_elements() > 1 => None,
             _ => Some(Factor::Floats(ty, matrices.row(row))),
         };
-        let products =
-            matrices.multiplied(factor, |row, token| kernel.dot(ggml.isa, row.as_ref()?, &taken[token]));
+        let products = matrices.multiplied(factor, |row, token| {
+            (primitives.dot)(kernel, ggml.isa, row.as_ref()?, &taken[token])
+        });
         products.into_iter().collect::<Option<_>>().ok_or_else(unknown)
     }
 }

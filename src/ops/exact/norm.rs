@@ -8,7 +8,6 @@
 
 use super::moves::{floats, singles};
 use super::{Exact, Executed, Invocation, Oracle, OracleError};
-use crate::arithmetic::{l2_norm, rms_norm};
 
 pub(super) struct Norm;
 
@@ -36,14 +35,14 @@ impl Oracle for Norm {
         Ok(Exact::collect(STEPS, x.into_iter().map(|y| (y, y.abs()))))
     }
 
-    fn ggml(&self, node: &Invocation<'_>, _: &Executed<'_>) -> Result<Vec<f32>, OracleError> {
+    fn ggml(&self, node: &Invocation<'_>, executed: &Executed<'_>) -> Result<Vec<f32>, OracleError> {
         let mut x = singles(node, 0)?.into_owned();
         node.require(x.len() == node.elements() && node.ne[0] > 0, "source and result have different sizes")?;
         let eps = node.single(0);
         for row in x.chunks_exact_mut(node.ne[0] as usize) {
             match node.op {
-                "RMS_NORM" => rms_norm(row, eps),
-                _ => l2_norm(row, eps),
+                "RMS_NORM" => (executed.primitives.rms_norm)(row, eps),
+                _ => (executed.primitives.l2_norm)(row, eps),
             }
         }
         Ok(x)

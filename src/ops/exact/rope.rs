@@ -18,7 +18,6 @@ use std::ops::Range;
 use super::moves::{floats, singles};
 use super::rope_angles::{Angles, Turn, ramp};
 use super::{Exact, Executed, Invocation, Oracle, OracleError};
-use crate::arithmetic::rotate;
 
 pub(super) struct RopeOracle;
 
@@ -69,16 +68,18 @@ impl Oracle for RopeOracle {
 
     fn ggml(&self, node: &Invocation<'_>, executed: &Executed<'_>) -> Result<Vec<f32>, OracleError> {
         let rope = Rope::of(node)?;
-        let ggml = executed.ggml;
+        let (isa, primitives) = (executed.ggml.isa, executed.primitives);
         let mut values = singles(node, 0)?.into_owned();
         let angles = rope.angles.single(node.single(5));
-        let turn = |i: usize, position: i64, power: usize| angles.turn(ggml.isa, i, position as f32, power);
+        let turn = |i: usize, position: i64, power: usize| {
+            (primitives.turn)(&angles, isa, i, position as f32, power)
+        };
         rope.walk(node, values.len(), turn, |head, turns| {
             let head = &mut values[head];
             for (i, &(cos, sin)) in turns.iter().enumerate() {
                 let (a, b) = rope.pair(i);
                 let sin = if node.op == "ROPE_BACK" { -sin } else { sin };
-                (head[a], head[b]) = rotate(ggml.isa, (head[a], head[b]), (cos, sin));
+                (head[a], head[b]) = (primitives.rotate)(isa, (head[a], head[b]), (cos, sin));
             }
         })?;
         Ok(values)

@@ -19,7 +19,6 @@ use std::borrow::Cow;
 use super::attention::{single_slope, slope};
 use super::moves::singles;
 use super::{Exact, Executed, Invocation, Operand, Oracle, OracleError, indices};
-use crate::arithmetic::soft_max;
 
 pub(super) struct SoftMax;
 
@@ -70,7 +69,7 @@ impl Oracle for SoftMax {
                 (single_slope(max_bias, i2, n_head), &values[operand.at([0, i1, i2, i3])..][..width])
             });
             let sink = sinks.as_ref().map(|(_, sinks)| sinks[i2]);
-            soft_max(executed.ggml, values, scale, mask, sink);
+            (executed.primitives.soft_max)(executed.ggml, values, scale, mask, sink);
         }
         Ok(x)
     }

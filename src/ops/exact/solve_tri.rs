@@ -14,7 +14,6 @@
 
 use super::moves::{floats, singles};
 use super::{Exact, Executed, Invocation, Oracle, OracleError};
-use crate::arithmetic::solve_tri;
 
 pub(super) struct SolveTri;
 
@@ -39,7 +38,7 @@ impl Oracle for SolveTri {
     fn ggml(&self, node: &Invocation<'_>, executed: &Executed<'_>) -> Result<Vec<f32>, OracleError> {
         let (a, b) = (singles(node, 0)?, singles(node, 1)?);
         let [n, k] = extents(node)?;
-        let isa = executed.ggml.isa;
+        let (isa, solve_tri) = (executed.ggml.isa, executed.primitives.solve_tri);
         let matrices = a.chunks_exact(n * n).zip(b.chunks_exact(n * k));
         Ok(matrices.flat_map(|(a, b)| solve_tri(isa, a, b, n)).collect())
     }

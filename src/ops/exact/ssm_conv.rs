@@ -7,7 +7,6 @@
 
 use super::moves::singles;
 use super::{Exact, Executed, Invocation, Oracle, OracleError, indices};
-use crate::arithmetic::conv;
 
 pub(super) struct SsmConv;
 
@@ -25,7 +24,7 @@ impl Oracle for SsmConv {
     }
 
     fn ggml(&self, node: &Invocation<'_>, executed: &Executed<'_>) -> Result<Vec<f32>, OracleError> {
-        convolved(node, |window, taps| conv(executed.ggml.isa, window, taps))
+        convolved(node, |window, taps| (executed.primitives.conv)(executed.ggml.isa, window, taps))
     }
 }
 

@@ -11,7 +11,6 @@
 
 use super::moves::{floats, singles};
 use super::{Exact, Executed, Invocation, Oracle, OracleError};
-use crate::arithmetic::{cumsum, sum};
 
 pub(super) struct Sums;
 
@@ -39,16 +38,16 @@ impl Oracle for Sums {
         Ok(Exact::collect(additions, sums.map(|(sum, terms)| (sum / divisor, terms / divisor))))
     }
 
-    fn ggml(&self, node: &Invocation<'_>, _: &Executed<'_>) -> Result<Vec<f32>, OracleError> {
+    fn ggml(&self, node: &Invocation<'_>, executed: &Executed<'_>) -> Result<Vec<f32>, OracleError> {
         let mut x = singles(node, 0)?.into_owned();
         let width = node.source(0)?.width();
         node.require(width > 0, "a row is empty")?;
         if node.op == "CUMSUM" {
             node.require(x.len() == node.elements(), "source and result have different sizes")?;
-            x.chunks_exact_mut(width).for_each(cumsum);
+            x.chunks_exact_mut(width).for_each(executed.primitives.cumsum);
             return Ok(x);
         }
-        let rows = x.chunks_exact(width);
+        let (rows, sum) = (x.chunks_exact(width), executed.primitives.sum);
         node.require(rows.len() == node.elements() && node.ne[0] == 1, "not one result per row")?;
         Ok(if node.op == "MEAN" {
             rows.map(|row| sum(row) / width as f32).collect()

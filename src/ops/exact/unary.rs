@@ -18,7 +18,6 @@
 use super::activation::{Point, collect, gelu, gelu_erf, gelu_quick, relu, silu};
 use super::moves::{floats, singles};
 use super::{Exact, Executed, Invocation, Oracle, OracleError};
-use crate::arithmetic::{gelu as gelu_by_table, gelu_quick as gelu_quick_by_table, silu_row};
 use crate::ops::{sigmoid, softplus};
 
 pub(super) struct Unary;
@@ -53,17 +52,17 @@ impl Oracle for Unary {
         }
         let mut x = singles(node, 0)?.into_owned();
         node.require(x.len() == node.elements(), "source and result have different sizes")?;
-        let ggml = executed.ggml;
+        let (ggml, primitives) = (executed.ggml, executed.primitives);
         if variant == "SILU" {
-            x.chunks_exact_mut(node.ne[0] as usize).for_each(|row| silu_row(ggml, row));
+            x.chunks_exact_mut(node.ne[0] as usize).for_each(|row| (primitives.silu_row)(ggml, row));
             return Ok(x);
         }
         let function: &dyn Fn(f32) -> f32 = match variant {
             "SIGMOID" => &|x| 1.0 / (1.0 + (-x).exp()),
             "EXP" => &f32::exp,
             "TANH" => &f32::tanh,
-            "GELU" => &|x| gelu_by_table(ggml, x),
-            "GELU_QUICK" => &gelu_quick_by_table,
+            "GELU" => &|x| (primitives.gelu)(ggml, x),
+            "GELU_QUICK" => &primitives.gelu_quick,
             "ELU" => &|x| if x > 0.0 { x } else { x.exp_m1() },
             "EXPM1" => &|x| x.exp() - 1.0,
             "SOFTPLUS" => &|x| if x > 20.0 { x } else { (1.0 + x.exp()).ln() },

@@ -1,7 +1,7 @@
 //! A replay to the bit as text: the operators with how many of their nodes have the reference's bits, what has others, one last
 //! sentence.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use comfy_table::{Cell, CellAlignment, Table, presets};
 
@@ -12,7 +12,7 @@ use crate::arithmetic::Isa;
 use crate::replay::{Bits, NodeResult, Outcome, Replay, ReplaySummary};
 
 /// The table per operator and types, then the nodes that are not bit-equal, then the last line.
-pub fn bits_table(replay: &Replay, isa: Isa, all: bool) -> String {
+pub fn bits_table(replay: &Replay, all: bool) -> String {
     let mut lines = vec![operators(replay), String::new()];
     let bad: Vec<&NodeResult> =
         replay.results.iter().filter(|r| is_compared(r) && r.outcome != Outcome::Within).collect();
@@ -28,12 +28,14 @@ pub fn bits_table(replay: &Replay, isa: Isa, all: bool) -> String {
         lines.push(format!("  not in this dump, and not counted: {} computed nodes", count(replay.not_held)));
     }
     lines.push(String::new());
-    lines.push(bits_line(&[replay], isa));
+    lines.push(bits_line(&[replay]));
     lines.join("\n") + "\n"
 }
 
-/// The last line, over one or more dumps of one build.
-pub fn bits_line(replays: &[&Replay], isa: Isa) -> String {
+/// The last line, over one or more dumps.
+pub fn bits_line(replays: &[&Replay]) -> String {
+    let builds: BTreeSet<Isa> = replays.iter().filter_map(|replay| replay.arithmetic).collect();
+    let builds = builds.iter().map(Isa::to_string).collect::<Vec<_>>().join(" and ");
     let mut s = ReplaySummary::default();
     replays.iter().for_each(|replay| s += replay.summary());
     let ulps =
@@ -43,7 +45,7 @@ pub fn bits_line(replays: &[&Replay], isa: Isa) -> String {
         Some(ulps) => format!(", {} ulp at most", count(ulps)),
     };
     format!(
-        "{} nodes compared: {} bit-equal, {} not{worst}, {} skipped; coverage {}; arithmetic: ggml-cpu {isa}",
+        "{} nodes compared: {} bit-equal, {} not{worst}, {} skipped; coverage {}; arithmetic: ggml-cpu {builds}",
         count(s.compared),
         count(s.within),
         count(s.compared - s.within),
@@ -139,9 +141,10 @@ mod tests {
                 with("b-0", Outcome::Over, 3, 2),
                 example::node("c-0", Outcome::Skipped("no order is known: MUL_MAT".into()), 0.0),
             ],
+            arithmetic: Some(Isa::Avx2),
             ..Replay::default()
         };
-        let text = bits_table(&replay, Isa::Avx2, false);
+        let text = bits_table(&replay, false);
         for line in [
             "  ADD       f32 x f32      3          1        3 of 128    2  b-0 step 0",
             "  other bits: b-0 (step 0, ADD f32 x f32): 3 of 64 elements, 2 ulp at [7]: reference 1.00, computed 1.50",
@@ -151,9 +154,10 @@ mod tests {
             assert!(text.lines().any(|l| l == line), "{line}\n{text}");
         }
         assert!(!replay.is_pass());
-        let equal = Replay { results: replay.results[..1].to_vec(), ..Replay::default() };
-        assert!(
-            bits_line(&[&equal], Isa::Sse2).starts_with("1 nodes compared: 1 bit-equal, 0 not, 0 skipped;")
-        );
+        let results = replay.results[..1].to_vec();
+        let equal = Replay { results, arithmetic: Some(Isa::Sse2), not_held: 0 };
+        let line = bits_line(&[&equal]);
+        assert!(line.starts_with("1 nodes compared: 1 bit-equal, 0 not, 0 skipped;"), "{line}");
+        assert!(bits_line(&[&equal, &replay]).ends_with("ggml-cpu scalar and AVX2"));
     }
 }

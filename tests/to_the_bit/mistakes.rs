@@ -1,0 +1,207 @@
+//! One primitive in another order, with its epsilon elsewhere, or with another rounding: red at exactly the operator that has it.
+//!
+//! Each stands in for ggml-cpu's, beside all the others of it.
+
+use std::collections::BTreeMap;
+
+use lockstep::arithmetic::{
+    self, Activation, DeltaToken, Factor, GGML_CPU, Ggml, Isa, Kernel, Primitives, RopeAngles,
+};
+use lockstep::dump::Dump;
+use lockstep::gguf::{Gguf, sha256};
+use lockstep::harness::Case;
+use lockstep::replay::{Arithmetic, Outcome, Walk};
+use lockstep::tensor::GgmlType;
+
+use crate::common::{cache, case_folder};
+
+/// A wrong primitive: what is wrong with it, a dump, and the operator that it shows at.
+struct Mistake {
+    what: &'static str,
+    dump: (&'static str, &'static str),
+    red: &'static str,
+    primitives: &'static Primitives,
+}
+
+const MICRO: (&str, &str) = ("micro-bonsai", "nodes-5.npz");
+const NANO: (&str, &str) = ("nano-mixed-prompt", "prompt-2.npz");
+const NANO_SCALAR: (&str, &str) = ("nano-mixed-prompt", "prompt-2-scalar.npz");
+const MARCH: (&str, &str) = ("early-2026", "nodes-4.npz");
+const UNFUSED: (&str, &str) = ("unfused", "nodes-2.npz");
+
+macro_rules! mistakes {
+    ($($what:literal, $dump:ident, $red:literal, $field:ident: $wrong:expr;)*) => {
+        const MISTAKES: &[Mistake] = &[$(Mistake {
+            what: $what,
+            dump: $dump,
+            red: $red,
+            primitives: &Primitives { $field: $wrong, ..GGML_CPU },
+        }),*];
+    };
+}
+
+mistakes! {
+    "products are added in order", MICRO, "MUL_MAT", dot: added_in_order;
+    "products are added in f32 in place of f64", NANO_SCALAR, "MUL_MAT", dot: added_in_order;
+    "lanes are added from the other end", NANO, "MUL_MAT", dot: by_single_dots;
+    "the scale of a rounded activation stays in f32", NANO, "MUL_MAT", activation: scale_in_f32;
+    "an activation is not rounded to bf16", NANO, "MUL_MAT", activation: bf16_whole;
+    "the epsilon of a norm is outside of the root", MICRO, "RMS_NORM", rms_norm: eps_outside_the_root;
+    "squares of a norm are not rounded", MICRO, "RMS_NORM", rms_norm: squares_in_f64;
+    "the mean of a norm stays in f64", MICRO, "RMS_NORM", rms_norm: mean_in_f64;
+    "the epsilon of an l2 norm is in the root", MARCH, "L2_NORM", l2_norm: eps_in_the_root;
+    "exponentials of a softmax are the C library's", MICRO, "SOFT_MAX", soft_max: plain_soft_max;
+    "the exponential of silu is the C library's", MICRO, "UNARY SILU", silu_row: |_, row| plain_silu(row);
+    "the exponential of swiglu is the C library's", MICRO, "GLU SWIGLU", swiglu_row: plain_swiglu;
+    "the angle of a pair is one power of the base", MICRO, "ROPE", turn: one_power;
+    "a rotation is not fused", MICRO, "ROPE", rotate: |_, x, turn| arithmetic::rotate(Isa::Sse2, x, turn);
+    "the taps of a convolution are fused", MICRO, "SSM_CONV", conv: |_, x, w| fused_in_order(x, w);
+    "the state decays after it has predicted", MICRO, "GATED_DELTA_NET", delta_token: decays_late;
+    "the delta net's sums are a scalar build's", MICRO, "GATED_DELTA_NET", delta_token: in_scalar_sums;
+    "what is scaled is rounded to bf16", MICRO, "SCALE", scale_and_bias: rounded_scale;
+    "a sum of a row is in f32", UNFUSED, "SUM_ROWS", sum: |row| row.iter().sum();
+}
+
+fn floats(row: &Factor, x: &Activation, dot: impl Fn(&[f32], &[f32]) -> f32) -> Option<f32> {
+    match (row, x) {
+        (Factor::Floats(_, row), Activation::Floats(x)) => Some(dot(row, x)),
+        _ => None,
+    }
+}
+
+fn added_in_order(kernel: Kernel, isa: Isa, row: &Factor, x: &Activation) -> Option<f32> {
+    let in_order = |row: &[f32], x: &[f32]| row.iter().zip(x).map(|(a, b)| a * b).sum();
+    floats(row, x, in_order).or_else(|| kernel.dot(isa, row, x))
+}
+
+/// llamafile's products as products of single rows, which keep four registers.
+fn by_single_dots(_: Kernel, isa: Isa, row: &Factor, x: &Activation) -> Option<f32> {
+    Kernel::VecDot.dot(isa, row, x)
+}
+
+fn bf16_whole(isa: Isa, ty: GgmlType, row: &[f32]) -> Option<Activation> {
+    match ty {
+        GgmlType::BF16 => Some(Activation::Floats(row.to_vec())),
+        _ => Activation::of(isa, ty, row),
+    }
+}
+
+fn scale_in_f32(isa: Isa, ty: GgmlType, row: &[f32]) -> Option<Activation> {
+    let mut taken = Activation::of(isa, ty, row)?;
+    if let Activation::Blocks32(blocks) = &mut taken {
+        for (block, values) in blocks.iter_mut().zip(row.chunks(32)) {
+            block.d = values.iter().fold(0f32, |largest, x| largest.max(x.abs())) / 127.0;
+        }
+    }
+    Some(taken)
+}
+
+fn scaled(row: &mut [f32], scale: f32) {
+    row.iter_mut().for_each(|x| *x *= scale);
+}
+
+fn squares(row: &[f32]) -> f64 {
+    row.iter().map(|x| f64::from(x * x)).sum()
+}
+
+fn eps_outside_the_root(row: &mut [f32], eps: f32) {
+    let mean = (squares(row) / row.len() as f64) as f32;
+    scaled(row, 1.0 / (mean.sqrt() + eps));
+}
+
+fn squares_in_f64(row: &mut [f32], eps: f32) {
+    let sum: f64 = row.iter().map(|&x| f64::from(x) * f64::from(x)).sum();
+    let mean = (sum / row.len() as f64) as f32;
+    scaled(row, 1.0 / (mean + eps).sqrt());
+}
+
+fn mean_in_f64(row: &mut [f32], eps: f32) {
+    let mean = squares(row) / row.len() as f64;
+    scaled(row, (1.0 / (mean + f64::from(eps)).sqrt()) as f32);
+}
+
+fn eps_in_the_root(row: &mut [f32], eps: f32) {
+    let sum = squares(row) as f32;
+    scaled(row, 1.0 / (sum + eps).sqrt());
+}
+
+fn plain_soft_max(_: Ggml, row: &mut [f32], scale: f32, mask: Option<(f32, &[f32])>, _: Option<f32>) {
+    scaled(row, scale);
+    if let Some((slope, mask)) = mask {
+        row.iter_mut().zip(mask).for_each(|(x, m)| *x += slope * m);
+    }
+    let max = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    row.iter_mut().for_each(|x| *x = (*x - max).exp());
+    let sum: f64 = row.iter().map(|&x| f64::from(x)).sum();
+    scaled(row, (1.0 / sum) as f32);
+}
+
+fn plain_silu(row: &mut [f32]) {
+    row.iter_mut().for_each(|x| *x /= 1.0 + (-*x).exp());
+}
+
+fn plain_swiglu(_: Ggml, gate: &mut [f32], up: &[f32]) {
+    plain_silu(gate);
+    gate.iter_mut().zip(up).for_each(|(gate, up)| *gate *= up);
+}
+
+fn one_power(angles: &RopeAngles, _: Isa, _: usize, position: f32, power: usize) -> (f32, f32) {
+    let exponent = -2.0 * power as f64 / angles.n_dims as f64;
+    let angle = (f64::from(position) * f64::from(angles.freq_base).powf(exponent)) as f32;
+    (angle.cos(), angle.sin())
+}
+
+fn fused_in_order(x: &[f32], w: &[f32]) -> f32 {
+    x.iter().zip(w).fold(0.0, |sum, (x, w)| x.mul_add(*w, sum))
+}
+
+fn decays_late(ggml: Ggml, state: &mut [f32], token: DeltaToken<'_>) -> Vec<f32> {
+    let out = arithmetic::delta_token(ggml, state, DeltaToken { g: &[0.0], ..token });
+    scaled(state, token.g[0].exp());
+    out
+}
+
+fn in_scalar_sums(ggml: Ggml, state: &mut [f32], token: DeltaToken<'_>) -> Vec<f32> {
+    arithmetic::delta_token(Ggml { isa: Isa::Sse2, ..ggml }, state, token)
+}
+
+fn rounded_scale(_: Ggml, row: &mut [f32], scale: f32, bias: f32) {
+    row.iter_mut().for_each(|x| *x = half::bf16::from_f32(*x * scale + bias).to_f32());
+}
+
+/// The nodes of each operator that are not bit-equal, and all of them.
+fn replayed(dump: (&str, &str), primitives: &'static Primitives) -> BTreeMap<String, (u64, u64)> {
+    let case = Case::open(&case_folder(dump.0)).unwrap();
+    let model = case.build_twin(&cache(), &mut |_, _| {}).unwrap();
+    let (gguf, hash) = (Gguf::open(&model).unwrap(), sha256(&model).unwrap());
+    let dump = Dump::open(&case_folder(dump.0).join(dump.1)).unwrap();
+    let walk = Walk::new(Arithmetic::Ggml, &gguf, &hash, &dump).unwrap();
+    let mut walk = walk.with_primitives(primitives);
+    let mut counts: BTreeMap<String, (u64, u64)> = BTreeMap::new();
+    while let Some(judged) = walk.step().unwrap() {
+        for judged in judged {
+            let (red, all) = counts.entry(judged.result.op.clone()).or_default();
+            *red += u64::from(judged.result.outcome != Outcome::Within);
+            *all += 1;
+        }
+    }
+    counts
+}
+
+#[test]
+fn ggmls_own_primitives_are_all_equal() {
+    for dump in [MICRO, NANO, NANO_SCALAR, MARCH, UNFUSED] {
+        let counts = replayed(dump, &GGML_CPU);
+        assert!(counts.values().all(|&(red, all)| red == 0 && all > 0), "{dump:?}: {counts:?}");
+    }
+}
+
+#[test]
+fn a_mistake_turns_exactly_its_operator_red() {
+    for Mistake { what, dump, red, primitives } in MISTAKES {
+        let counts = replayed(*dump, primitives);
+        let found: Vec<&str> =
+            counts.iter().filter(|(_, (red, _))| *red > 0).map(|(operator, _)| &operator[..]).collect();
+        assert_eq!(found, [*red], "{what}: {counts:?}");
+    }
+}
