@@ -4,14 +4,13 @@
 mod common;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::env;
 use std::fs;
 use std::path::PathBuf;
 
-use common::{Copy, Reference, cache, case_folder, lockstep};
+use common::{Copy, Reference, cache, case_folder, lockstep, model_of_case};
 use lockstep::dump::Dump;
 use lockstep::gguf::{Gguf, sha256};
-use lockstep::harness::{Case, HarnessError, ModelRecipe};
+use lockstep::harness::Case;
 use lockstep::replay::{Arithmetic, NodeResult, Outcome, Replay, replay, replay_in};
 
 /// A dump, how many of its nodes are compared, how many of those are views of nodes that it does not hold, and how many products
@@ -121,29 +120,8 @@ const EXPECTED: [Expected; 12] = [
 /// of a product is down to a twentieth of its terms.
 const PLANTED: f32 = 1.001;
 
-/// The user's cache, where fetched weights lie.
-fn user_cache() -> PathBuf {
-    let named = env::var_os("LOCKSTEP_CACHE").filter(|cache| !cache.is_empty()).map(PathBuf::from);
-    named.unwrap_or_else(|| PathBuf::from(env::var_os("HOME").unwrap_or_default()).join(".cache/lockstep"))
-}
-
-/// The file that llama.cpp ran; none, said on stderr, for weights that were not fetched. `.ci/run` fetches them and replays
-/// these cases, so that they cannot be absent everywhere.
-#[allow(clippy::print_stderr)]
 fn model_of(expected: &Expected) -> Option<PathBuf> {
-    let case = Case::open(&case_folder(expected.dump.case)).unwrap();
-    let cache = match case.model {
-        ModelRecipe::Fetched { .. } => user_cache(),
-        _ => cache(),
-    };
-    match case.build_twin(&cache, &mut |_, _| {}) {
-        Ok(path) => Some(path),
-        Err(absent @ HarnessError::NotFetched { .. }) => {
-            eprintln!("SKIPPED {}: {absent}", expected.dump.case);
-            None
-        }
-        Err(error) => panic!("{error}"),
-    }
+    model_of_case(expected.dump.case)
 }
 
 fn is_product(result: &&NodeResult) -> bool {

@@ -19,7 +19,7 @@ pub use judged::{Twin, check_alone, engine, twin};
 pub use keep::{Keep, Tensor, assert_same, relative_l2, run, ubatch};
 pub use program::{
     Built, MICRO_NODES, MICRO_PROMPT, MINI_PROMPT, MINI_TOKEN, NANO_PROMPT, Outcome, Reference, cache,
-    case_folder, check_files, check_in_process, lockstep,
+    case_folder, check_files, check_in_process, lockstep, model_of_case,
 };
 pub use recoded::recoded;
 

@@ -1,5 +1,6 @@
 //! The committed dumps with their models, the check of one in this process, and the program itself.
 
+use std::env;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,7 +9,7 @@ use std::sync::OnceLock;
 use lockstep::dump::Dump;
 use lockstep::engine::{Conventions, cpu::CpuEngine};
 use lockstep::gguf::sha256;
-use lockstep::harness::{Case, Check, HarnessError, check};
+use lockstep::harness::{Case, Check, HarnessError, ModelRecipe, check};
 use lockstep::model::Model;
 use lockstep::ops::Real;
 
@@ -64,6 +65,31 @@ pub struct Built {
 
 pub fn case_folder(case: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("reference-dumps").join(case)
+}
+
+/// The user's cache, where fetched weights lie.
+fn user_cache() -> PathBuf {
+    let named = env::var_os("LOCKSTEP_CACHE").filter(|cache| !cache.is_empty()).map(PathBuf::from);
+    named.unwrap_or_else(|| PathBuf::from(env::var_os("HOME").unwrap_or_default()).join(".cache/lockstep"))
+}
+
+/// The file that llama.cpp ran for a case; none, said on stderr, for weights that were not fetched. `.ci/run` fetches them and
+/// replays these cases, so that they cannot be absent everywhere.
+#[allow(clippy::print_stderr)]
+pub fn model_of_case(name: &str) -> Option<PathBuf> {
+    let case = Case::open(&case_folder(name)).unwrap();
+    let cache = match case.model {
+        ModelRecipe::Fetched { .. } => user_cache(),
+        _ => cache(),
+    };
+    match case.build_twin(&cache, &mut |_, _| {}) {
+        Ok(path) => Some(path),
+        Err(absent @ HarnessError::NotFetched { .. }) => {
+            eprintln!("SKIPPED {name}: {absent}");
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
 }
 
 /// Where models are kept between tests, apart from the user's own.
