@@ -21,7 +21,8 @@ BEGIN, END = "<!-- table of scripts/arithmetic-table.py -->\n", "<!-- end of the
 def table():
     lines = ["| operator | if instead | elements that change | largest change |", "|---|---|---|---|"]
     for row in json.loads((DOCS / "measured" / "arithmetic.json").read_text())["rows"]:
-        share = f"{100 * row['changed'] / row['elements']:.2g} % of {row['elements']:,}"
+        percent = 100 * row["changed"] / row["elements"]
+        share = f"{percent:{'.0f' if percent >= 10 else '.2g'}} % of {row['elements']:,}"
         largest = row["largest_u"]
         size = f"{largest:.1f} u" if largest < 1000 else f"{largest / 2**24:.1e}"
         lines.append(f"| {row['operator']} | {row['otherwise']} | {share} | {size} |")

@@ -574,6 +574,7 @@ fn every_registry_has_a_recipe() {
         "## Add a block format",
         "## Add an operator",
         "## Add an oracle",
+        "## Add a primitive of ggml's arithmetic",
         "## Add a shape",
         "## Add a report format",
         "## Add a subcommand",

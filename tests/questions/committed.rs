@@ -52,6 +52,9 @@ const DUMPS: &[(&str, usize, &[&str])] = &[
     ),
     ("mini-bonsai/prompt-7-decode-4.npz", 39, &["rope_sections"]),
     ("nano-mixed-prompt/prompt-2.npz", 31, &["rope_sections", "rms_norm_eps_place"]),
+    ("nano-mixed-prompt/prompt-2-scalar.npz", 31, &["rope_sections", "rms_norm_eps_place"]),
+    ("nano-mixed-prompt/logits-11.npz", 3, &[]),
+    ("nano-mixed-prompt/logits-11-scalar.npz", 3, &[]),
     ("nano-mixed-token/token-1.npz", 19, &["decay_form", "update_rule", "view_layout", "rms_norm_eps_place"]),
     ("rollback/back-1.npz", 22, &[]),
     // A head of 64 with sections that reach the fourth channel: its pairs do not turn, which shows which they are.
