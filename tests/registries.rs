@@ -287,6 +287,7 @@ fn helpers_are_told_apart() {
                 "codes",
                 "e2m1",
                 "five_bit",
+                "integers",
                 "lattice",
                 "six_bit_scales",
                 "super_block",

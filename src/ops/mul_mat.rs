@@ -205,8 +205,9 @@ pub enum Activations<'a> {
     Whole,
     /// It is rounded, after it was rounded to f32.
     Rounded(RoundingRule),
-    /// It is taken as this build of ggml-cpu takes it, and the product is formed in its order of operations, whatever the arithmetic.
-    Ggml(Ggml),
+    /// It is taken as this build of ggml-cpu takes it, and the product is formed in its order of operations, whatever the arithmetic:
+    /// as one of matrices with so many columns each.
+    Ggml(Ggml, usize),
     /// What rounding did to the reference's activation is added to it: `x + (rounded(x_ref) - x_ref)`, with `x_ref` packed and
     /// of the size of all tokens. Where both are equal this is what `Rounded` does; where they differ by their own rounding,
     /// no code falls to the other side of a tie, and the difference is carried on as it is.
@@ -223,7 +224,7 @@ impl Activations<'_> {
     /// Applies it to the activation of token `token`, in front of weights of type `ty`.
     fn apply<T: Number>(self, ty: GgmlType, token: usize, row: &mut [T]) -> Option<SumErrors> {
         let (rule, reference) = match self {
-            Activations::Whole | Activations::Ggml(_) => return None,
+            Activations::Whole | Activations::Ggml(..) => return None,
             Activations::Rounded(rule) => (rule, None),
             Activations::RoundedLike(rule, reference) => (rule, Some(reference)),
         };
@@ -315,8 +316,8 @@ pub fn mul_mat<T: Number>(
 ) -> Array2<T> {
     let (n_tokens, n_in) = x.dim();
     assert_eq!(n_in, weight.n_in, "activation width");
-    if let Activations::Ggml(ggml) = activations {
-        return mul_mat_in_ggml(weight, x, ggml);
+    if let Activations::Ggml(ggml, columns) = activations {
+        return mul_mat_in_ggml(weight, x, ggml, columns);
     }
     let taken = Taken::new(x, weight.ty(), activations);
     let tokens: Vec<&[T]> =
@@ -344,9 +345,14 @@ pub fn mul_mat<T: Number>(
 }
 
 /// The same in the order of operations of a build of ggml-cpu.
-fn mul_mat_in_ggml<T: Number>(weight: &Rows<'_>, x: ArrayView2<'_, T>, ggml: Ggml) -> Array2<T> {
+fn mul_mat_in_ggml<T: Number>(
+    weight: &Rows<'_>,
+    x: ArrayView2<'_, T>,
+    ggml: Ggml,
+    columns: usize,
+) -> Array2<T> {
     let (n_tokens, ty) = (x.nrows(), weight.ty());
-    let shape = Shape { ty, rows: weight.n_out, columns: n_tokens, contiguous: true };
+    let shape = Shape { ty, rows: weight.n_out, columns, contiguous: true };
     let kernel = Kernel::of(ggml, shape);
     let row = |row: ArrayView1<'_, T>| -> Vec<f32> { row.iter().map(|x| x.to_f64() as f32).collect() };
     let taken = x.rows().into_iter().map(|x| Activation::of(ggml.isa, ty, &row(x)));

@@ -237,7 +237,8 @@ fn every_primitive_has_a_mistake() {
     let fields = listed.lines().filter_map(|line| line.strip_prefix("    pub ")?.split(':').next());
     let mut count = 0;
     for field in fields {
-        let is_planted = own.lines().any(|line| line.ends_with(';') && line.contains(&format!("\", {field}: ")));
+        let is_planted =
+            own.lines().any(|line| line.ends_with(';') && line.contains(&format!("\", {field}: ")));
         assert!(is_planted != NOT_HELD.contains(&field), "{field}");
         count += 1;
     }

@@ -55,7 +55,18 @@ impl<'m> Projector<'m> {
         x: &Array2<T>,
         like: Option<&[f32]>,
     ) -> Result<Array2<T>, EngineError> {
-        let [y] = self.mul_mats([weight], x, like)?;
+        self.mul_mat_by_sequence(weight, x, like, 1)
+    }
+
+    /// The same of tokens that lie apart by sequence: a matrix each in llama.cpp, whose order of operations depends on its columns.
+    pub(super) fn mul_mat_by_sequence<T: Real>(
+        &mut self,
+        weight: &str,
+        x: &Array2<T>,
+        like: Option<&[f32]>,
+        n_seqs: usize,
+    ) -> Result<Array2<T>, EngineError> {
+        let [y] = self.multiply([weight], x, like, x.nrows() / n_seqs)?;
         Ok(y)
     }
 
@@ -66,6 +77,17 @@ impl<'m> Projector<'m> {
         weights: [&str; N],
         x: &Array2<T>,
         like: Option<&[f32]>,
+    ) -> Result<[Array2<T>; N], EngineError> {
+        self.multiply(weights, x, like, x.nrows())
+    }
+
+    /// `x` times several weights, in matrices of so many tokens.
+    fn multiply<T: Real, const N: usize>(
+        &mut self,
+        weights: [&str; N],
+        x: &Array2<T>,
+        like: Option<&[f32]>,
+        columns: usize,
     ) -> Result<[Array2<T>; N], EngineError> {
         let mut last: Option<(Transform<'_>, Array2<T>)> = None;
         let mut products = Vec::with_capacity(N);
@@ -84,7 +106,8 @@ impl<'m> Projector<'m> {
                     (last.as_ref().map_or(x, |(_, rotated)| rotated), None)
                 }
             };
-            let activations = self.ggml.map_or_else(|| self.activations.of(like), Activations::Ggml);
+            let followed = self.ggml.map(|ggml| Activations::Ggml(ggml, columns));
+            let activations = followed.unwrap_or_else(|| self.activations.of(like));
             let mut y = mul_mat(&self.model.matrix(name)?, input.view(), activations);
             let scale = self.model.scale(name)?;
             if scale != 1.0 {

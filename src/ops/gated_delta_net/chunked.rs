@@ -21,7 +21,7 @@
 
 use ndarray::{Array4, ArrayView4, Axis, s};
 
-use super::matrices::{Triangle, plus_identity, products, solved, transposed, triangle};
+use super::matrices::{Triangle, plus_identity, products_by, solved, transposed, triangle};
 use super::{DeltaInputs, DeltaSteps};
 use crate::ops::Number;
 
@@ -91,6 +91,16 @@ fn without_padding<T: Number>(o: Array4<T>, (n_seqs, n_tokens, n_v): (usize, usi
     o.permuted_axes([0, 2, 1, 3]).as_standard_layout().into_owned()
 }
 
+/// MUL_MAT of `a` and `b`, whose second factor lies in memory without gaps or not.
+fn multiplied<T: Number, S: DeltaSteps<T>>(
+    a: ArrayView4<'_, T>,
+    b: ArrayView4<'_, T>,
+    contiguous: bool,
+    steps: &S,
+) -> Array4<T> {
+    products_by(steps.product(a.dim().2, b.dim().2, contiguous), a, b)
+}
+
 /// One chunk of a stack: `[.., 1, rows, columns]`.
 fn of_chunk<T>(x: &Array4<T>, chunk: usize) -> ArrayView4<'_, T> {
     x.slice(s![.., chunk..chunk + 1, .., ..])
@@ -146,11 +156,12 @@ impl<T: Number> WithinChunks<T> {
         let v_b = by_chunk(steps.step("v_b", v_b)?);
         let k_b = by_chunk(steps.step("k_b", k_b)?);
         let decay_mask = steps.step("decay_mask", decay_mask(&g_cs))?;
-        let attn = inverse(products(k.view(), k_b.view()) * &decay_mask, steps)?;
-        let v = products(transposed(v_b.view()).view(), attn.view());
+        let attn = inverse(multiplied(k.view(), k_b.view(), true, steps) * &decay_mask, steps)?;
+        let v = multiplied(transposed(v_b.view()).view(), attn.view(), true, steps);
         let g_exp = g_cs.mapv(T::exp);
         let k_beta_g_exp = steps.step("k_beta_g_exp", transposed(k_b.view()) * &g_exp)?;
-        let k_cumdecay = steps.step("k_cumdecay", products(k_beta_g_exp.view(), attn.view()))?;
+        let k_cumdecay =
+            steps.step("k_cumdecay", multiplied(k_beta_g_exp.view(), attn.view(), true, steps))?;
         Ok(WithinChunks { k, decay_mask, g_exp, g_last_exp, key_gdiff_t, v, k_cumdecay })
     }
 
@@ -161,10 +172,11 @@ impl<T: Number> WithinChunks<T> {
         state: &Array4<T>,
         steps: &mut S,
     ) -> Result<(Array4<T>, Array4<T>), S::Error> {
-        let v_prime = steps.step("v_prime", products(of_chunk(&self.k_cumdecay, chunk), state.view()))?;
+        let v_prime = steps
+            .step("v_prime", multiplied(of_chunk(&self.k_cumdecay, chunk), state.view(), true, steps))?;
         let v_t_new = steps.step("v_t_new", transposed(of_chunk(&self.v, chunk)) - &v_prime)?;
         let kept = state * &of_chunk(&self.g_last_exp, chunk);
-        let state = kept + &products(of_chunk(&self.key_gdiff_t, chunk), v_t_new.view());
+        let state = kept + &multiplied(of_chunk(&self.key_gdiff_t, chunk), v_t_new.view(), true, steps);
         let state = steps.step("dnet_add_ch_state", state)?;
         Ok((v_t_new, state))
     }
@@ -176,7 +188,10 @@ impl<T: Number> WithinChunks<T> {
         steps: &mut S,
     ) -> Result<Queries<T>, S::Error> {
         let q = by_chunk(padded(steps.step("q_in", q.mapv(|q| q * scale))?.view()));
-        let kq = triangle(products(self.k.view(), q.view()) * &self.decay_mask, Triangle::LowerDiag);
+        let kq = triangle(
+            multiplied(self.k.view(), q.view(), true, steps) * &self.decay_mask,
+            Triangle::LowerDiag,
+        );
         let kq = steps.step("kq", kq)?;
         Ok(Queries { kq, q_g_exp: q * &transposed(self.g_exp.view()) })
     }
@@ -207,8 +222,12 @@ impl<T: Number> Queries<T> {
         v_t_new: &Array4<T>,
         steps: &mut S,
     ) -> Result<Array4<T>, S::Error> {
-        let attn_inter = steps.step("attn_inter", products(state.view(), of_chunk(&self.q_g_exp, chunk)))?;
-        let v_attn = steps.step("v_attn", products(v_t_new.view(), of_chunk(&self.kq, chunk)))?;
+        // Of several chunks one has gaps.
+        let is_whole = self.kq.dim().1 == 1;
+        let attn_inter = steps
+            .step("attn_inter", multiplied(state.view(), of_chunk(&self.q_g_exp, chunk), is_whole, steps))?;
+        let v_attn =
+            steps.step("v_attn", multiplied(v_t_new.view(), of_chunk(&self.kq, chunk), is_whole, steps))?;
         steps.step("dnet_add_ch_attn_out", attn_inter + &v_attn)
     }
 }

@@ -3,15 +3,19 @@
 use ndarray::{Array4, ArrayView2, ArrayView4, ArrayViewMut2, Axis};
 use rayon::prelude::*;
 
-use crate::ops::{Number, dot};
+use crate::arithmetic::Product;
+use crate::ops::Number;
 
 /// MUL_MAT of `a` and `b`: `y[i, j] = sum_c a[j, c] b[i, c]` in each pair of matrices.
-///
-/// ggml-cpu's own order of operations is that of one product for each element: see [`crate::arithmetic::Kernel::VecDot`].
 ///
 /// # Panics
 /// If the stacks are not equally high or the rows not equally long.
 pub fn products<T: Number>(a: ArrayView4<'_, T>, b: ArrayView4<'_, T>) -> Array4<T> {
+    products_by(Product::default(), a, b)
+}
+
+/// The same, each element formed in one of the ways of ggml-cpu where the arithmetic follows it.
+pub(super) fn products_by<T: Number>(how: Product, a: ArrayView4<'_, T>, b: ArrayView4<'_, T>) -> Array4<T> {
     let (stack, height, m, n) = (a.dim().0, a.dim().1, a.dim().2, b.dim().2);
     assert!((stack, height) == (b.dim().0, b.dim().1) && a.dim().3 == b.dim().3, "matrices to multiply");
     let mut y = Array4::from_elem((stack, height, n, m), T::ZERO);
@@ -19,17 +23,17 @@ pub fn products<T: Number>(a: ArrayView4<'_, T>, b: ArrayView4<'_, T>) -> Array4
     let each: Vec<_> = y.axis_iter_mut(Axis(0)).zip(a.axis_iter(Axis(0)).zip(b.axis_iter(Axis(0)))).collect();
     each.into_par_iter().for_each(|(mut y, (a, b))| {
         for (y, (a, b)) in y.outer_iter_mut().zip(a.outer_iter().zip(b.outer_iter())) {
-            product(y, a, b);
+            product(how, y, a, b);
         }
     });
     y
 }
 
-fn product<T: Number>(mut y: ArrayViewMut2<'_, T>, a: ArrayView2<'_, T>, b: ArrayView2<'_, T>) {
+fn product<T: Number>(how: Product, mut y: ArrayViewMut2<'_, T>, a: ArrayView2<'_, T>, b: ArrayView2<'_, T>) {
     for (mut y, b) in y.outer_iter_mut().zip(b.outer_iter()) {
         let b = b.to_slice().expect("standard layout");
         for (y, a) in y.iter_mut().zip(a.outer_iter()) {
-            *y = dot(a.to_slice().expect("standard layout"), b);
+            *y = T::product(how, a.to_slice().expect("standard layout"), b);
         }
     }
 }

@@ -4,6 +4,7 @@ use std::convert::Infallible;
 
 use ndarray::{Array4, ArrayView3, ArrayView4};
 
+use crate::arithmetic::Product;
 use crate::ops::Number;
 
 /// One step of several sequences with equally many tokens.
@@ -46,6 +47,12 @@ pub trait DeltaSteps<T> {
     /// # Errors
     /// Any error ends the computation.
     fn step(&mut self, name: &'static str, values: Array4<T>) -> Result<Array4<T>, Self::Error>;
+
+    /// How ggml-cpu forms the elements of a product with so many rows of the first factor and columns of the second, whose second
+    /// factor lies in memory without gaps or not.
+    fn product(&self, _rows: usize, _columns: usize, _contiguous: bool) -> Product {
+        Product::default()
+    }
 
     /// Takes a view of a tensor that has a name of its own, and so has been seen.
     ///

@@ -64,7 +64,8 @@ pub(super) fn run<T: Real>(
     let gated = context.emitter.emit("final_output", layer, gated)?;
     let like = context.rounds_like()?;
     let gated = flat(gated);
-    let out = context.projector.mul_mat(&format!("blk.{il}.ssm_out.weight"), &gated, like.as_deref())?;
+    let name = format!("blk.{il}.ssm_out.weight");
+    let out = context.projector.mul_mat_by_sequence(&name, &gated, like.as_deref(), n_seqs)?;
     let out = context.emitter.emit("linear_attn_out", layer, by_sequence(out, n_seqs))?;
     let moved = conv.into_iter().zip(s).map(|(conv, s)| DeltaNetState { conv, s });
     states.extend(sequences.iter().copied().zip(moved));

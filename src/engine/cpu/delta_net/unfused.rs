@@ -6,6 +6,7 @@
 use ndarray::{Array3, Array4, ArrayView4, Axis, s};
 
 use super::Heads;
+use crate::arithmetic::{Ggml, Product, Shape};
 use crate::engine::cpu::Context;
 use crate::engine::cpu::attention::head_scale;
 use crate::engine::route::Route;
@@ -14,6 +15,7 @@ use crate::ops::{
     DELTA_CHUNK, DecayOrder, DeltaInputs, DeltaRule, DeltaSteps, Real, delta_net_autoregressive,
     delta_net_chunked,
 };
+use crate::tensor::GgmlType;
 
 /// Tensors of the graph go where all of the layer go, and mistakes are made on the way.
 struct Emitted<'e, 't, T> {
@@ -25,6 +27,8 @@ struct Emitted<'e, 't, T> {
     before: Option<Array4<T>>,
     /// Chunks that have been computed.
     chunks: usize,
+    /// The build whose order of operations is followed.
+    ggml: Option<Ggml>,
 }
 
 impl<T: Real> Emitted<'_, '_, T> {
@@ -69,6 +73,11 @@ impl<T: Real> DeltaSteps<T> for Emitted<'_, '_, T> {
         })
     }
 
+    fn product(&self, rows: usize, columns: usize, contiguous: bool) -> Product {
+        let shape = Shape { ty: GgmlType::F32, rows, columns, contiguous };
+        self.ggml.map_or(Product::default(), |ggml| Product::of(ggml, shape))
+    }
+
     fn view(&mut self, name: &'static str, values: ArrayView4<'_, T>) -> Result<(), EngineError> {
         if (name, self.fault) == ("dnet_add_ch_state", Some(StateFault::ChunkBoundary)) {
             self.before = Some(values.to_owned());
@@ -95,9 +104,9 @@ pub(super) fn recur<T: Real>(
     let inputs =
         DeltaInputs { q: q.view(), k: k.view(), v: v.view(), log_decay: gate.view(), beta: beta.view() };
     let scale = head_scale(context.conventions.gdn_scale, v.dim().3);
-    let (fault, n_tokens) = (context.fault, v.dim().1);
+    let (fault, n_tokens, ggml) = (context.fault, v.dim().1, context.numerics.ggml);
     let emitter = &mut context.emitter;
-    let mut steps = Emitted { emitter, layer, fault, n_tokens, before: None, chunks: 0 };
+    let mut steps = Emitted { emitter, layer, fault, n_tokens, before: None, chunks: 0, ggml };
     if route == Route::Autoregressive {
         return delta_net_autoregressive(&inputs, before, scale, &mut steps);
     }
