@@ -1,6 +1,7 @@
 //! Exponentials, and what is made of them: `ggml_v_expf` (vec.h), the polynomial of ggml's vector code, and the platform's `expf`
 //! for what is left of a row behind its last whole register.
 
+use super::dot::hsum;
 use super::{Ggml, Isa};
 
 /// 1.5 * 2^23: added, it leaves the nearest integer in the lowest bits.
@@ -24,15 +25,19 @@ const OUT_OF_RANGE: f32 = 192.0;
 #[inline]
 pub fn v_expf(isa: Isa, x: f32) -> f32 {
     let z = isa.madd(x, LOG2_E, ROUNDER);
-    let n = z - ROUNDER;
+    let n = z - ROUNDER; // an integer
     let b = isa.madd(-n, LN2_LOW, isa.madd(-n, LN2_HIGH, x));
-    let e = z.to_bits() << 23;
-    let k = f32::from_bits(e.wrapping_add(1f32.to_bits()));
     let u = b * b;
     let [c6, c5, c4, c3, c2] = POLYNOMIAL;
     let high = isa.madd(c6, b, c5);
     let low = isa.madd(c4, b, c3);
-    let j = isa.madd(isa.madd(high, u, low), u, c2 * b);
+    let of_u = isa.madd(high, u, low);
+    if isa == Isa::Avx512 {
+        return scaled(isa.madd(of_u, u, isa.madd(c2, b, 1.0)), n);
+    }
+    let j = isa.madd(of_u, u, c2 * b);
+    let e = z.to_bits() << 23;
+    let k = f32::from_bits(e.wrapping_add(1f32.to_bits()));
     // A comparison with NaN is false, as the instruction's.
     if !(n.abs() > IN_TWO_STEPS) {
         return isa.madd(j, k, k);
@@ -44,6 +49,16 @@ pub fn v_expf(isa: Isa, x: f32) -> f32 {
     }
     let s2 = f32::from_bits(e.wrapping_sub(g));
     isa.madd(s2, j, s2) * s1
+}
+
+/// `x 2^n`, rounded once, as AVX-512 has an instruction for it; 0 or infinite where n is out of range.
+fn scaled(x: f32, n: f32) -> f32 {
+    match n.abs() > OUT_OF_RANGE {
+        true if n <= 0.0 => 0.0,
+        true => f32::INFINITY,
+        // The product is exact in f64.
+        false => (f64::from(x) * f64::from(n).exp2()) as f32,
+    }
 }
 
 /// `ggml_vec_silu_f32` (vec.cpp) of a row, in place.
@@ -71,10 +86,7 @@ pub fn exp_row(ggml: Ggml, row: &mut [f32], max: f32) -> f64 {
 pub(super) fn sum_of_register(isa: Isa, x: &[f32]) -> f32 {
     match isa {
         Isa::Sse2 => (x[0] + x[1]) + (x[2] + x[3]),
-        Isa::Avx2 => {
-            let half = |lane: usize| x[lane + 4] + x[lane];
-            (half(0) + half(2)) + (half(1) + half(3))
-        }
+        Isa::Avx2 | Isa::Avx512 => hsum(x),
     }
 }
 
@@ -92,7 +104,7 @@ mod tests {
     /// Two units in the last place at most, as ggml says of it; exact at the ends.
     #[test]
     fn the_polynomial_is_an_exponential() {
-        for isa in [Isa::Sse2, Isa::Avx2] {
+        for isa in [Isa::Sse2, Isa::Avx2, Isa::Avx512] {
             for i in -2_060..1_760 {
                 let x = i as f32 * 0.05 + 0.003;
                 let (exact, got) = (f64::from(x).exp(), f64::from(v_expf(isa, x)));

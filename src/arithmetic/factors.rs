@@ -98,7 +98,7 @@ fn block_32(isa: Isa, block: &[f32; 32]) -> Block32 {
             let inverse = if d != 0.0 { 1.0 / d } else { 0.0 };
             block.map(|x| (x * inverse).round() as i8)
         }
-        Isa::Avx2 => {
+        Isa::Avx2 | Isa::Avx512 => {
             let inverse = if largest != 0.0 { 127.0 / largest } else { 0.0 };
             block.map(|x| (x * inverse).round_ties_even() as i8)
         }

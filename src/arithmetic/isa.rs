@@ -11,6 +11,8 @@ pub enum Isa {
     Sse2,
     /// AVX2, FMA and F16C: eight floats, fused multiply-adds, also where the compiler makes them of `a * b + c`.
     Avx2,
+    /// AVX-512 (F, CD, VL, DQ, BW, VBMI, VNNI, BF16) besides: sixteen floats, products of pairs of bf16, integers as with AVX2.
+    Avx512,
 }
 
 impl Isa {
@@ -19,6 +21,7 @@ impl Isa {
         match self {
             Isa::Sse2 => 4,
             Isa::Avx2 => 8,
+            Isa::Avx512 => 16,
         }
     }
 
@@ -28,7 +31,7 @@ impl Isa {
     pub fn madd(self, a: f32, b: f32, c: f32) -> f32 {
         match self {
             Isa::Sse2 => a * b + c,
-            Isa::Avx2 => a.mul_add(b, c),
+            Isa::Avx2 | Isa::Avx512 => a.mul_add(b, c),
         }
     }
 }
@@ -38,6 +41,7 @@ impl fmt::Display for Isa {
         f.write_str(match self {
             Isa::Sse2 => "scalar",
             Isa::Avx2 => "AVX2",
+            Isa::Avx512 => "AVX-512",
         })
     }
 }
@@ -60,7 +64,7 @@ pub struct Ggml {
 /// A build of ggml-cpu whose order of operations is not known here.
 #[derive(Error, Clone, PartialEq, Eq, Debug)]
 #[error(
-    "the arithmetic of this build of llama.cpp is not known: `{system_info}`; known are x86-64 without AVX (scripts/build-llama.sh --build scalar) and with AVX2, FMA and F16C (scripts/build-llama.sh)"
+    "the arithmetic of this build of llama.cpp is not known: `{system_info}`; known are x86-64 without AVX (scripts/build-llama.sh --build scalar), with AVX2, FMA and F16C (scripts/build-llama.sh), and with AVX-512 F, VBMI, VNNI and BF16 as well (--build avx512)"
 )]
 pub struct UnknownBuild {
     /// What it says of itself.
@@ -81,11 +85,13 @@ impl Ggml {
         // What does not touch arithmetic, or is in another field.
         const OTHER: [&str; 5] = ["LLAMAFILE", "REPACK", "OPENMP", "SSE3", "BMI2"];
         const AVX2: [&str; 5] = ["AVX", "AVX2", "F16C", "FMA", "SSSE3"];
+        const AVX512: [&str; 4] = ["AVX512", "AVX512_VBMI", "AVX512_VNNI", "AVX512_BF16"];
         let vector: Vec<&str> = features.iter().copied().filter(|feature| !OTHER.contains(feature)).collect();
         let is_known = |isa: &[&str]| vector.len() == isa.len() && isa.iter().all(|one| vector.contains(one));
         let isa = match () {
             () if vector.is_empty() && !features.contains(&"SSE3") => Isa::Sse2,
             () if is_known(&AVX2) => Isa::Avx2,
+            () if is_known(&[&AVX2[..], &AVX512].concat()) => Isa::Avx512,
             () => return Err(UnknownBuild { system_info: system_info.to_owned() }),
         };
         Ok(Ggml {
@@ -108,8 +114,12 @@ mod tests {
         assert_eq!(of("CPU : "), Ok((Isa::Sse2, false)));
         let avx2 = "CPU : SSE3 = 1 | SSSE3 = 1 | AVX = 1 | AVX2 = 1 | F16C = 1 | FMA = 1 | BMI2 = 1 | LLAMAFILE = 1 | REPACK = 1 |  ";
         assert_eq!(of(avx2), Ok((Isa::Avx2, true)));
+        let avx512 = "CPU : SSE3 = 1 | SSSE3 = 1 | AVX = 1 | AVX2 = 1 | F16C = 1 | FMA = 1 | BMI2 = 1 | AVX512 = 1 | AVX512_VBMI = 1 | AVX512_VNNI = 1 | AVX512_BF16 = 1 | LLAMAFILE = 1 | REPACK = 1 |  ";
+        assert_eq!(of(avx512), Ok((Isa::Avx512, true)));
         for other in [
             "CPU : SSE3 = 1 | SSSE3 = 1 | AVX = 1 | AVX2 = 1 | F16C = 1 | FMA = 1 | AVX512 = 1 | ",
+            "CPU : SSE3 = 1 | SSSE3 = 1 | AVX = 1 | AVX2 = 1 | F16C = 1 | FMA = 1 | AVX512 = 1 | AVX512_VBMI = 1 | AVX512_VNNI = 1 | ",
+            "CPU : SSE3 = 1 | SSSE3 = 1 | AVX512 = 1 | AVX512_VBMI = 1 | AVX512_VNNI = 1 | AVX512_BF16 = 1 | ",
             "CPU : SSE3 = 1 | ",
             "CPU : NEON = 1 | ARM_FMA = 1 | ",
             "CPU : SSE3 = 1 | SSSE3 = 1 | AVX = 1 | AVX2 = 1 | F16C = 1 | ",

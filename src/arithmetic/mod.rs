@@ -7,6 +7,7 @@
 
 mod delta_net;
 mod dot;
+mod dot_pairs;
 mod exp;
 mod factors;
 mod gelu;

@@ -1,6 +1,7 @@
 //! Which code of ggml-cpu multiplies a matrix (`ggml_compute_forward_mul_mat`, ggml-cpu.c), and one element of it.
 
 use super::dot::dot_in_one_register;
+use super::dot_pairs::dot_in_one_register_of_pairs;
 use super::quantised::{dot_blocks, dot_of_llamafile, dot_of_tile};
 use super::{Activation, Factor, Ggml, Isa, dot_bf16, dot_f16, dot_f32};
 use crate::tensor::GgmlType;
@@ -96,7 +97,8 @@ impl Product {
     /// The element, of values that the type holds.
     pub fn dot(self, isa: Isa, x: &[f32], y: &[f32]) -> f32 {
         match (self.kernel, self.ty) {
-            (Kernel::Llamafile, _) => dot_in_one_register(x, y),
+            (Kernel::Llamafile, GgmlType::BF16) if isa == Isa::Avx512 => dot_in_one_register_of_pairs(x, y),
+            (Kernel::Llamafile, _) => dot_in_one_register(isa, x, y),
             (_, GgmlType::F16) => dot_f16(isa, x, y),
             (_, GgmlType::BF16) => dot_bf16(isa, x, y),
             _ => dot_f32(isa, x, y),

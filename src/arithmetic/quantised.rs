@@ -17,9 +17,9 @@ const LANES: usize = 8;
 pub(super) fn dot_blocks(isa: Isa, ty: GgmlType, row: &[Integers], x: &Activation) -> Option<f32> {
     Some(match (x, isa) {
         (Activation::Blocks32(x), Isa::Sse2) => of_32(ty, row, x)?,
-        (Activation::Blocks32(x), Isa::Avx2) => of_32_avx2(ty, row, x)?,
+        (Activation::Blocks32(x), Isa::Avx2 | Isa::Avx512) => of_32_avx2(ty, row, x)?,
         (Activation::Blocks256(x), Isa::Sse2) => of_256(ty, row, x)?,
-        (Activation::Blocks256(x), Isa::Avx2) => of_256_avx2(ty, row, x)?,
+        (Activation::Blocks256(x), Isa::Avx2 | Isa::Avx512) => of_256_avx2(ty, row, x)?,
         (Activation::Floats(_), _) => return None,
     })
 }

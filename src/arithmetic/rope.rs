@@ -75,7 +75,7 @@ mod tests {
 
     #[test]
     fn a_quarter_turn_swaps_a_pair() {
-        for isa in [Isa::Sse2, Isa::Avx2] {
+        for isa in [Isa::Sse2, Isa::Avx2, Isa::Avx512] {
             assert_eq!(rotate(isa, (3.0, 4.0), (0.0, 1.0)), (-4.0, 3.0));
         }
     }

@@ -1,6 +1,6 @@
 //! Rows of floats: sums, scales and additions of `vec.h` and `ops.cpp`.
 
-use super::dot::in_order;
+use super::dot::{in_order, in_order_strided};
 use super::exp::sum_of_register;
 use super::{Ggml, Isa};
 
@@ -84,7 +84,7 @@ pub fn soft_max(ggml: Ggml, row: &mut [f32], factor: f32, mask: Option<(f32, &[f
     scale(row, (1.0 / sum) as f32);
 }
 
-/// One output of `ggml_compute_forward_ssm_conv_f32`: in f32, tap by tap; four taps fill a register and are not fused.
+/// One output of `ggml_compute_forward_ssm_conv_f32`: in f32, tap by tap; four taps fill a register of AVX2 and are not fused.
 pub fn conv(isa: Isa, window: &[f32], taps: &[f32]) -> f32 {
     in_order(isa, 0.0, window, taps)
 }
@@ -96,7 +96,11 @@ pub fn solve_tri(isa: Isa, a: &[f32], b: &[f32], n: usize) -> Vec<f32> {
     for column in 0..k {
         let mut solved = Vec::with_capacity(n);
         for (i, row) in a.chunks_exact(n).enumerate() {
-            let sum = in_order(isa, 0.0, &row[..i], &solved);
+            // A column of several is not contiguous.
+            let sum = match k {
+                1 => in_order(isa, 0.0, &row[..i], &solved),
+                _ => in_order_strided(isa, 0.0, &row[..i], &solved),
+            };
             let value = (b[i * k + column] - sum) / row[i];
             x[i * k + column] = value;
             solved.push(value);
@@ -132,7 +136,7 @@ mod tests {
 
     #[test]
     fn a_masked_element_has_no_share() {
-        for isa in [Isa::Sse2, Isa::Avx2] {
+        for isa in [Isa::Sse2, Isa::Avx2, Isa::Avx512] {
             let mut row = [1.0f32; 9];
             let mut mask = [0.0f32; 9];
             mask[8] = f32::NEG_INFINITY;

@@ -115,6 +115,7 @@ impl<'m> Loaded<'m> {
             Loaded::Cpu(model, Arithmetic::Ggml) => match wish.numerics.ggml.map(|ggml| ggml.isa) {
                 Some(Isa::Sse2) => cpu::<Single<4>>(model, wish),
                 Some(Isa::Avx2) => cpu::<Single<8>>(model, wish),
+                Some(Isa::Avx512) => cpu::<Single<16>>(model, wish),
                 None => bail!("--arithmetic ggml follows the build that made a dump: it is check's"),
             },
             Loaded::Gpu(_) if wish.fault.is_some() => bail!("--fault is a mistake of the cpu engine"),

@@ -11,7 +11,8 @@ use crate::arithmetic::{self, Ggml, Isa, Product, RopeAngles};
 use crate::ops::{Rope, Turn};
 use crate::tensor::Values;
 
-/// A single-precision number of a build whose vector code takes this many at a time: 4 is a scalar build's, 8 that of AVX2.
+/// A single-precision number of a build whose vector code takes this many at a time: 4 is a scalar build's, 8 that
+/// of AVX2, 16 that of AVX-512.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Pod, Zeroable)]
 #[repr(transparent)]
 pub struct Single<const LANES: usize>(f32);
@@ -21,6 +22,7 @@ impl<const LANES: usize> Single<LANES> {
     pub const ISA: Isa = match LANES {
         4 => Isa::Sse2,
         8 => Isa::Avx2,
+        16 => Isa::Avx512,
         _ => panic!("no build has registers of that many lanes"),
     };
 
@@ -206,7 +208,8 @@ impl<const LANES: usize> Real for Single<LANES> {
 
     const NAME: &'static str = match LANES {
         4 => "ggml scalar",
-        _ => "ggml AVX2",
+        8 => "ggml AVX2",
+        _ => "ggml AVX-512",
     };
 
     const ISA: Option<Isa> = Some(Self::ISA);
@@ -224,6 +227,7 @@ mod tests {
         }
         assert_eq!(in_order::<4>(a), 2f64.powi(-11));
         assert_eq!(in_order::<8>(a), 2f64.powi(-11) + 2f64.powi(-24));
+        assert_eq!(in_order::<16>(a), 2f64.powi(-11) + 2f64.powi(-24));
         let mut row = [Single::<8>(3.0), Single(4.0)];
         Single::l2_norm(&mut row, 0.0);
         assert_eq!(row, [Single(3.0 * 0.2), Single(4.0 * 0.2)]);
