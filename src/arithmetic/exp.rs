@@ -118,4 +118,35 @@ mod tests {
             assert!(v_expf(isa, f32::NAN).is_nan());
         }
     }
+
+    #[test]
+    fn a_number_is_scaled_with_one_rounding() {
+        let least = f32::from_bits(1); // 2^-149
+        assert_eq!([1.25, 1.5, 1.75].map(|x| scaled(x, -149.0)), [least, 2.0 * least, 2.0 * least]);
+        assert_eq!((scaled(0.75, 128.0), scaled(1.0, 128.0)), (0.75 * 2f32.powi(127) * 2.0, f32::INFINITY));
+        assert_eq!((scaled(1.0, 193.0), scaled(1.0, -193.0)), (f32::INFINITY, 0.0));
+        assert!(scaled(f32::NAN, f32::NAN).is_nan());
+    }
+
+    #[test]
+    fn the_last_bit_tells_the_polynomials_apart() {
+        let differ = |i: &i32| v_expf(Isa::Avx2, *i as f32 / 64.0) != v_expf(Isa::Avx512, *i as f32 / 64.0);
+        let differing = (-640..640).filter(differ).count();
+        assert!((100..900).contains(&differing), "{differing}");
+    }
+
+    #[test]
+    fn a_register_of_sixteen_is_added_by_halves() {
+        const BIG: f32 = 16_777_216.0; // 2^24: with 1 more it is no f32
+        let ggml = Ggml { isa: Isa::Avx512, ..Ggml::of("CPU : ").unwrap() };
+        let sum_with = |at: [usize; 3]| {
+            let mut row = [0f32; 16];
+            (row[at[0]], row[at[1]], row[at[2]]) = (BIG, 1.0, -BIG);
+            sum_of_register(ggml.isa, &row)
+        };
+        assert_eq!((sum_with([0, 4, 8]), sum_with([0, 8, 4])), (1.0, 0.0));
+        // Seventeen equal shares: one register, and one behind it.
+        let mut row = [0f32; 17];
+        assert_eq!((exp_row(ggml, &mut row, 0.0), row), (17.0, [1.0; 17]));
+    }
 }

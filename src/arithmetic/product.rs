@@ -151,4 +151,15 @@ mod tests {
         fwht(&mut row);
         assert_eq!(row, [0.25; 16]);
     }
+
+    #[test]
+    fn pairs_of_bf16_are_multiplied_with_avx_512_alone() {
+        // Sixteen lanes of pairs: x[0] and x[1] share one with x[33]. Else x[1] and x[33] do, and x[0] comes to them at the end.
+        let big = 16_777_216.0; // 2^24: with 1 more it is no f32
+        let mut x = [0.0; 34];
+        (x[0], x[1], x[33]) = (big, 1.0, -big);
+        let of = |ty, isa| Product { kernel: Kernel::Llamafile, ty }.dot(isa, &x, &[1.0; 34]);
+        assert_eq!((of(GgmlType::BF16, Isa::Avx512), of(GgmlType::F16, Isa::Avx512)), (0.0, 1.0));
+        assert_eq!((of(GgmlType::BF16, Isa::Avx2), of(GgmlType::F16, Isa::Avx2)), (1.0, 1.0));
+    }
 }

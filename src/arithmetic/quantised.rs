@@ -76,7 +76,7 @@ fn add_lanes(acc: &mut [f32; LANES], d: f32, lanes: [i32; LANES]) {
     acc.iter_mut().zip(lanes).for_each(|(acc, lane)| *acc = d.mul_add(lane as f32, *acc));
 }
 
-/// AVX2, Q8_0 and Q8_1.
+/// AVX2 and AVX-512, Q8_0 and Q8_1.
 fn of_32_avx2(ty: GgmlType, row: &[Integers], x: &[Block32]) -> Option<f32> {
     use GgmlType::{Q1_0, Q2_0, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0};
     let mut acc = [0f32; LANES];
@@ -152,7 +152,7 @@ fn of_256(ty: GgmlType, row: &[Integers], x: &[Block256]) -> Option<f32> {
     Some(sums.iter().fold(total, |total, sum| total + sum))
 }
 
-/// AVX2, Q8_K.
+/// AVX2 and AVX-512, Q8_K.
 fn of_256_avx2(ty: GgmlType, row: &[Integers], x: &[Block256]) -> Option<f32> {
     use GgmlType::{Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, TQ1_0, TQ2_0};
     let mut acc = [0f32; LANES];
@@ -207,7 +207,7 @@ pub(super) fn dot_of_llamafile(ty: GgmlType, row: &[Integers], x: &Activation) -
     dot_blocks(Isa::Avx2, ty, row, x)
 }
 
-/// An element of `tiled_run_microtile_avx2` (tiled-kernel.cpp): the sum of a block is one integer; products and sums are fused.
+/// An element of `tiled_run_microtile_avx2` and `tiled_run_micro_vnni_8x16` (tiled-kernel.cpp): the sum of a block is one integer; products and sums are fused.
 pub(super) fn dot_of_tile(ty: GgmlType, row: &[Integers], x: &Activation) -> Option<f32> {
     let Activation::Blocks256(x) = x else { return None };
     let parts = parts(ty);

@@ -152,4 +152,23 @@ mod tests {
         assert_eq!(conv(Isa::Sse2, &window, &taps), 2f32.powi(-11));
         assert_eq!(conv(Isa::Avx2, &window, &taps), 2f32.powi(-11) + 2f32.powi(-24));
     }
+
+    /// -1 + a^2 of four products, which fill a register of AVX2, but none of AVX-512.
+    #[test]
+    fn four_products_are_fused_or_not() {
+        let a = 1.0 + 2f32.powi(-12);
+        let (rounded, fused) = (2f32.powi(-11), 2f32.powi(-11) + 2f32.powi(-24));
+        let of_conv = |isa| conv(isa, &[1.0, 0.0, 0.0, a], &[-1.0, 0.0, 0.0, a]);
+        assert_eq!((of_conv(Isa::Avx2), of_conv(Isa::Avx512)), (rounded, fused));
+        let mut matrix = [0f32; 25];
+        (0..5).for_each(|i| matrix[6 * i] = 1.0);
+        (matrix[20], matrix[23]) = (1.0, a);
+        let last = |isa, columns: usize| {
+            let of_row = |row| std::iter::repeat_n([-1.0, 0.0, 0.0, a, 0.0][row], columns);
+            let b: Vec<f32> = (0..5).flat_map(of_row).collect();
+            -solve_tri(isa, &matrix, &b, 5)[4 * columns]
+        };
+        assert_eq!((last(Isa::Avx2, 1), last(Isa::Avx2, 2)), (rounded, rounded));
+        assert_eq!((last(Isa::Avx512, 1), last(Isa::Avx512, 2)), (fused, rounded));
+    }
 }
