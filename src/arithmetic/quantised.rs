@@ -207,7 +207,8 @@ pub(super) fn dot_of_llamafile(ty: GgmlType, row: &[Integers], x: &Activation) -
     dot_blocks(Isa::Avx2, ty, row, x)
 }
 
-/// An element of `tiled_run_microtile_avx2` and `tiled_run_micro_vnni_8x16` (tiled-kernel.cpp): the sum of a block is one integer; products and sums are fused.
+/// An element of `tiled_run_microtile_avx2` and `tiled_run_micro_vnni_8x16` (tiled-kernel.cpp): the sum of a block is one integer;
+/// products and sums are fused.
 pub(super) fn dot_of_tile(ty: GgmlType, row: &[Integers], x: &Activation) -> Option<f32> {
     let Activation::Blocks256(x) = x else { return None };
     let parts = parts(ty);
