@@ -18,6 +18,7 @@ pub fn swiglu<T: Number, D: Dimension>(gate: ArrayView<'_, T, D>, up: ArrayView<
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ops::silu;
     use ndarray::array;
 
     #[test]

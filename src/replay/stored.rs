@@ -31,6 +31,8 @@ pub(super) fn bytes(ty: GgmlType, values: &[f64], kernel: CpuKernel) -> Option<V
 mod tests {
     use super::*;
 
+    const X86: CpuKernel = CpuKernel::X86;
+
     /// A block of 32 with these values first.
     fn block(first: &[f64]) -> Vec<f64> {
         let mut values = vec![0.0; 32];
@@ -40,14 +42,14 @@ mod tests {
 
     #[test]
     fn each_type_rounds_its_own_way() {
-        assert_eq!(stored(GgmlType::F32, &[2049.0]).unwrap(), [2049.0]);
-        assert_eq!(stored(GgmlType::F16, &[2049.0]).unwrap(), [2048.0]);
-        assert_eq!(stored(GgmlType::BF16, &[257.0]).unwrap(), [256.0]);
+        assert_eq!(stored(GgmlType::F32, &[2049.0], X86).unwrap(), [2049.0]);
+        assert_eq!(stored(GgmlType::F16, &[2049.0], X86).unwrap(), [2048.0]);
+        assert_eq!(stored(GgmlType::BF16, &[257.0], X86).unwrap(), [256.0]);
         // d = 2: 5 / 2 = 2.5, a tie, goes to 2
-        assert_eq!(stored(GgmlType::Q8_0, &block(&[254.0, 5.0])).unwrap()[..2], [254.0, 4.0]);
+        assert_eq!(stored(GgmlType::Q8_0, &block(&[254.0, 5.0]), X86).unwrap()[..2], [254.0, 4.0]);
         // d = -8 / -8 = 1: 3.4 goes to 3
-        assert_eq!(stored(GgmlType::Q4_0, &block(&[-8.0, 3.4])).unwrap()[..2], [-8.0, 3.0]);
-        assert!(stored(GgmlType::Q5_0, &block(&[1.0])).is_err());
+        assert_eq!(stored(GgmlType::Q4_0, &block(&[-8.0, 3.4]), X86).unwrap()[..2], [-8.0, 3.0]);
+        assert!(stored(GgmlType::Q5_0, &block(&[1.0]), X86).is_err());
     }
 
     #[test]

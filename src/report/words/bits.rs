@@ -149,7 +149,7 @@ mod tests {
             "  ADD       f32 x f32      3          1        3 of 128    2  b-0 step 0",
             "  other bits: b-0 (step 0, ADD f32 x f32): 3 of 64 elements, 2 ulp at [7]: reference 1.00, computed 1.50",
             "  skipped 1: no order is known (first: MUL_MAT)",
-            "2 nodes compared: 1 bit-equal, 1 not, 2 ulp at most, 1 skipped; coverage 67%; arithmetic: ggml-cpu AVX2",
+            "2 nodes compared: 1 bit-equal, 1 not, 2 ulp at most, 1 skipped; coverage 66.6%; arithmetic: ggml-cpu AVX2",
         ] {
             assert!(text.lines().any(|l| l == line), "{line}\n{text}");
         }
