@@ -145,6 +145,7 @@ fn a_state_that_is_kept_in_bf16_is_too_far_off() {
         model: Some(model),
         keep: &[StateKind::Recurrent],
         floor: Some(&floor),
+        to_the_bit: false,
     };
     let mut engine = FaultyEngine::new(sound(), "new_state-1", |_, _, state| {
         state.iter_mut().for_each(|s| *s = bf16::from_f32(*s).to_f32());

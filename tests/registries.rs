@@ -302,7 +302,6 @@ fn helpers_are_told_apart() {
             &[
                 "activation",
                 "attention",
-                "avx_sum",
                 "f16_accumulator",
                 "operand",
                 "rope_angles",

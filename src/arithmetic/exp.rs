@@ -38,8 +38,8 @@ pub fn v_expf(isa: Isa, x: f32) -> f32 {
     let j = isa.madd(of_u, u, c2 * b);
     let e = z.to_bits() << 23;
     let k = f32::from_bits(e.wrapping_add(1f32.to_bits()));
-    // A comparison with NaN is false, as the instruction's.
-    if !(n.abs() > IN_TWO_STEPS) {
+    // The instruction says of NaN that it is not above.
+    if n.abs() <= IN_TWO_STEPS || n.is_nan() {
         return isa.madd(j, k, k);
     }
     let g = if n <= 0.0 { 0x8200_0000u32 } else { 0 };

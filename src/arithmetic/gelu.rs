@@ -4,7 +4,7 @@ use half::f16;
 
 use super::{Ggml, Isa};
 
-const SQRT_2_OVER_PI: f32 = 0.797_884_56;
+const SQRT_2_OVER_PI: f32 = 0.797_884_6;
 const GELU_COEF_A: f32 = 0.044_715;
 const GELU_QUICK_COEF: f32 = -1.702;
 /// Beyond this the result is 0 or x.

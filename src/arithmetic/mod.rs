@@ -10,11 +10,13 @@ mod dot;
 mod dot_pairs;
 mod exp;
 mod factors;
+mod flash;
 mod gelu;
 mod isa;
 mod primitives;
 mod product;
 mod quantised;
+mod repacked;
 mod rope;
 mod rows;
 
@@ -22,9 +24,12 @@ pub use delta_net::{DeltaToken, delta_token};
 pub use dot::{dot_bf16, dot_f16, dot_f32};
 pub use exp::{exp_row, silu_row, swiglu_row, v_expf};
 pub use factors::{Activation, Block32, Block256, Factor};
+pub use flash::{FlashKernel, FlashLogit, FlashShape, FlashSum, KV_TILE, dot_in_sequence};
 pub use gelu::{gelu, gelu_quick};
 pub use isa::{Ggml, Isa, UnknownBuild};
 pub use primitives::{GGML_CPU, Primitives};
 pub use product::{Kernel, Product, Shape, fwht};
-pub use rope::{RopeAngles, rotate};
-pub use rows::{conv, cumsum, l2_norm, mad, norm, rms_norm, scale, scale_and_bias, soft_max, solve_tri, sum};
+pub use rope::{Pair, RopeAngles, rotate};
+pub use rows::{
+    Mask, conv, cumsum, l2_norm, mad, norm, rms_norm, scale, scale_and_bias, soft_max, solve_tri, sum,
+};

@@ -4,9 +4,9 @@
 //! function: a replay with one of these in another order shows at exactly the operators that use it.
 
 use super::{
-    Activation, DeltaToken, Factor, Ggml, Isa, Kernel, RopeAngles, conv, cumsum, delta_token, fwht, gelu,
-    gelu_quick, l2_norm, norm, rms_norm, rotate, scale_and_bias, silu_row, soft_max, solve_tri, sum,
-    swiglu_row,
+    Activation, DeltaToken, Factor, Ggml, Isa, Kernel, Mask, Pair, RopeAngles, conv, cumsum, delta_token,
+    fwht, gelu, gelu_quick, l2_norm, norm, rms_norm, rotate, scale_and_bias, silu_row, soft_max, solve_tri,
+    sum, swiglu_row,
 };
 use crate::tensor::GgmlType;
 
@@ -14,8 +14,8 @@ use crate::tensor::GgmlType;
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs)] // the fields are the functions of those names
 pub struct Primitives {
-    /// An activation in the type that goes with weights: [`Activation::of`].
-    pub activation: fn(Isa, GgmlType, &[f32]) -> Option<Activation>,
+    /// An activation in the type that goes with weights: [`Kernel::take`].
+    pub activation: fn(Kernel, Isa, GgmlType, &[f32]) -> Option<Activation>,
     /// A dot product, by kernel and pair of types: [`Kernel::dot`].
     pub dot: fn(Kernel, Isa, &Factor, &Activation) -> Option<f32>,
     pub fwht: fn(&mut [f32]),
@@ -23,7 +23,7 @@ pub struct Primitives {
     pub swiglu_row: fn(Ggml, &mut [f32], &[f32]),
     pub gelu: fn(Ggml, f32) -> f32,
     pub gelu_quick: fn(f32) -> f32,
-    pub soft_max: fn(Ggml, &mut [f32], f32, Option<(f32, &[f32])>, Option<f32>),
+    pub soft_max: fn(Ggml, &mut [f32], f32, Mask<'_>, Option<f32>),
     pub rms_norm: fn(&mut [f32], f32),
     pub l2_norm: fn(&mut [f32], f32),
     pub norm: fn(Ggml, &mut [f32], f32),
@@ -31,8 +31,8 @@ pub struct Primitives {
     pub sum: fn(&[f32]) -> f32,
     pub cumsum: fn(&mut [f32]),
     /// Cosine and sine of a pair: [`RopeAngles::turn`].
-    pub turn: fn(&RopeAngles, Isa, usize, f32, usize) -> (f32, f32),
-    pub rotate: fn(Isa, (f32, f32), (f32, f32)) -> (f32, f32),
+    pub turn: fn(&RopeAngles, Isa, usize, f32, usize) -> Pair,
+    pub rotate: fn(Isa, Pair, Pair) -> Pair,
     pub conv: fn(Isa, &[f32], &[f32]) -> f32,
     pub delta_token: for<'a> fn(Ggml, &mut [f32], DeltaToken<'a>) -> Vec<f32>,
     pub solve_tri: fn(Isa, &[f32], &[f32], usize) -> Vec<f32>,
@@ -40,7 +40,7 @@ pub struct Primitives {
 
 /// ggml-cpu's.
 pub const GGML_CPU: Primitives = Primitives {
-    activation: Activation::of,
+    activation: Kernel::take,
     dot: Kernel::dot,
     fwht,
     silu_row,

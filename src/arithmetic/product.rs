@@ -3,6 +3,7 @@
 use super::dot::dot_in_one_register;
 use super::dot_pairs::dot_in_one_register_of_pairs;
 use super::quantised::{dot_blocks, dot_of_llamafile, dot_of_tile};
+use super::repacked::{dot_repacked, in_group, is_in_group, is_known, is_repacked};
 use super::{Activation, Factor, Ggml, Isa, dot_bf16, dot_f16, dot_f32};
 use crate::tensor::GgmlType;
 
@@ -33,10 +34,19 @@ pub enum Kernel {
     Llamafile,
     /// The tiles of tiled.cpp: K-quants, for many columns.
     Tiled,
+    /// The kernels for repacked weights that take four columns at once.
+    RepackedGemm,
+    /// The kernels for repacked weights that take one column.
+    RepackedGemv,
 }
 
 impl Kernel {
-    /// The one that ggml-cpu takes.
+    /// The one that ggml-cpu takes where the first source is a weight, which may be repacked; but see [`Kernel::at`].
+    pub fn of_weight(ggml: Ggml, shape: Shape) -> Kernel {
+        if is_repacked(ggml, shape.ty, shape.rows) { Kernel::RepackedGemm } else { Kernel::of(ggml, shape) }
+    }
+
+    /// The one that it takes where nothing was repacked.
     pub fn of(ggml: Ggml, shape: Shape) -> Kernel {
         use GgmlType::{BF16, F16, F32, Q2_K, Q3_K, Q4_0, Q4_K, Q5_0, Q5_K, Q6_K, Q8_0};
         let Shape { ty, rows, columns, contiguous } = shape;
@@ -58,6 +68,27 @@ impl Kernel {
         }
     }
 
+    /// The one that it takes for one of the columns: what is left behind the last four has another with repacked weights.
+    pub fn at(self, columns: usize, column: usize) -> Kernel {
+        match self {
+            Kernel::RepackedGemm if !is_in_group(columns, column) => Kernel::RepackedGemv,
+            own => own,
+        }
+    }
+
+    /// Whether an order of operations is known for such weights.
+    pub fn is_known(self, isa: Isa, ty: GgmlType) -> bool {
+        !matches!(self, Kernel::RepackedGemm | Kernel::RepackedGemv) || is_known(isa, ty)
+    }
+
+    /// A row of f32 as this code takes it in front of weights of type `ty`; none if that is not known.
+    pub fn take(self, isa: Isa, ty: GgmlType, row: &[f32]) -> Option<Activation> {
+        match self {
+            Kernel::RepackedGemm => in_group(isa, ty, row),
+            _ => Activation::of(isa, ty, row),
+        }
+    }
+
     /// An element of the result; none for types that do not go together.
     pub fn dot(self, isa: Isa, row: &Factor, x: &Activation) -> Option<f32> {
         match (self, row, x) {
@@ -67,6 +98,8 @@ impl Kernel {
             (Kernel::VecDot, Factor::Blocks(ty, row), x) => dot_blocks(isa, *ty, row, x),
             (Kernel::Llamafile, Factor::Blocks(ty, row), x) => dot_of_llamafile(*ty, row, x),
             (Kernel::Tiled, Factor::Blocks(ty, row), x) => dot_of_tile(*ty, row, x),
+            (Kernel::RepackedGemm, Factor::Blocks(ty, row), x) => dot_repacked(isa, *ty, row, x, true),
+            (Kernel::RepackedGemv, Factor::Blocks(ty, row), x) => dot_repacked(isa, *ty, row, x, false),
             _ => None,
         }
     }

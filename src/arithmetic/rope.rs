@@ -46,8 +46,11 @@ impl RopeAngles {
     }
 }
 
+/// Two elements that are rotated, or a cosine and a sine.
+pub type Pair = (f32, f32);
+
 /// `rotate_pairs`: both elements of a pair.
-pub fn rotate(isa: Isa, (x0, x1): (f32, f32), (cos, sin): (f32, f32)) -> (f32, f32) {
+pub fn rotate(isa: Isa, (x0, x1): Pair, (cos, sin): Pair) -> Pair {
     (isa.madd(x0, cos, -(x1 * sin)), isa.madd(x0, sin, x1 * cos))
 }
 

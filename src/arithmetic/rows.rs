@@ -66,8 +66,11 @@ pub fn norm(ggml: Ggml, row: &mut [f32], eps: f32) {
     scale(row, 1.0 / (variance + eps).sqrt());
 }
 
+/// A row of a mask with the slope that it is multiplied by, if there is one.
+pub type Mask<'a> = Option<(f32, &'a [f32])>;
+
 /// `ggml_compute_forward_soft_max_f32` of one row: scaled, the mask times its slope added, exponentials over their sum.
-pub fn soft_max(ggml: Ggml, row: &mut [f32], factor: f32, mask: Option<(f32, &[f32])>, sink: Option<f32>) {
+pub fn soft_max(ggml: Ggml, row: &mut [f32], factor: f32, mask: Mask<'_>, sink: Option<f32>) {
     scale(row, factor);
     if let Some((slope, mask)) = mask {
         row.iter_mut().zip(mask).for_each(|(x, &m)| *x = ggml.isa.madd(slope, m, *x));

@@ -110,7 +110,12 @@ impl Rows<'_> {
     /// Whether a build of ggml-cpu multiplies such rows in an order that is known.
     pub fn is_multiplied_by(&self, ggml: Ggml) -> bool {
         let is_known = Activation::of(ggml.isa, self.ty(), &vec![0.0; self.n_in]).is_some();
-        is_known && self.change.is_none() && !(ggml.repack && self.ty().block_elements() > 1)
+        is_known && self.change.is_none() && self.kernel(ggml, 1).is_known(ggml.isa, self.ty())
+    }
+
+    /// The code of a build of ggml-cpu that multiplies these rows with so many columns.
+    fn kernel(&self, ggml: Ggml, columns: usize) -> Kernel {
+        Kernel::of_weight(ggml, Shape { ty: self.ty(), rows: self.n_out, columns, contiguous: true })
     }
 
     /// The blocks of row `n` as they lie in the file; a change of the decoded row is not in them.
@@ -352,16 +357,16 @@ fn mul_mat_in_ggml<T: Number>(
     columns: usize,
 ) -> Array2<T> {
     let (n_tokens, ty) = (x.nrows(), weight.ty());
-    let shape = Shape { ty, rows: weight.n_out, columns, contiguous: true };
-    let kernel = Kernel::of(ggml, shape);
+    let kernel = |token: usize| weight.kernel(ggml, columns).at(columns, token % columns);
     let row = |row: ArrayView1<'_, T>| -> Vec<f32> { row.iter().map(|x| x.to_f64() as f32).collect() };
-    let taken = x.rows().into_iter().map(|x| Activation::of(ggml.isa, ty, &row(x)));
+    let taken = x.rows().into_iter().enumerate();
+    let taken = taken.map(|(token, x)| kernel(token).take(ggml.isa, ty, &row(x)));
     let taken: Vec<Activation> = taken.collect::<Option<_>>().expect("the engine checks its weights");
     let mut y = Array2::from_elem((n_tokens, weight.n_out), T::ZERO);
     y.axis_iter_mut(Axis(1)).into_par_iter().enumerate().for_each(|(n, mut column)| {
         let factor = weight.factor(n).expect("the engine checks its weights");
-        for (y, x) in column.iter_mut().zip(&taken) {
-            *y = T::from_f32(kernel.dot(ggml.isa, &factor, x).expect("the types go together"));
+        for (token, (y, x)) in column.iter_mut().zip(&taken).enumerate() {
+            *y = T::from_f32(kernel(token).dot(ggml.isa, &factor, x).expect("the types go together"));
         }
     });
     y

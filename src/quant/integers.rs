@@ -70,7 +70,9 @@ mod tests {
         for (format, integers) in FORMATS.iter().filter_map(|format| Some((format, format.integers()?))) {
             let (ty, n) = (format.ty(), format.ty().block_elements());
             for salt in 0..50u32 {
-                let random = |i: usize| (i as u32).wrapping_mul(2_654_435_761).wrapping_add(salt * 40_503).rotate_left(salt % 32);
+                let random = |i: usize| {
+                    (i as u32).wrapping_mul(2_654_435_761).wrapping_add(salt * 40_503).rotate_left(salt % 32)
+                };
                 let mut block: Vec<u8> =
                     (0..ty.block_bytes()).map(|i| (random(i).wrapping_mul(97) >> 13) as u8).collect();
                 // Exponents of f16 that are finite, wherever they lie.

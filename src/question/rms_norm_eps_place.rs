@@ -40,11 +40,11 @@ fn look(site: &Site<'_>) -> Looked {
         let x = x.rows(normed.shape[3])?;
         site.trial(&QUESTION, norm.name(), normed, |candidate| {
             let mut x = x.clone();
-            scale_rows(&mut x, |sum, n| match (candidate, sum / n as f64) {
+            scale_rows(&mut x, |sum, n| match (candidate, sum / n) {
                 ("inside_root", mean) => 1.0 / (mean + eps).sqrt(),
                 ("outside_root", mean) => 1.0 / (mean.sqrt() + eps),
                 ("max", mean) => 1.0 / mean.sqrt().max(eps),
-                ("on_sum", _) => 1.0 / ((sum + eps) / n as f64).sqrt(),
+                ("on_sum", _) => 1.0 / ((sum + eps) / n).sqrt(),
                 (_, mean) => 1.0 / mean.sqrt(),
             });
             Ok(Some(packed(x)))

@@ -58,7 +58,7 @@ fn extended(evaluated: Evaluated, node: &Node) -> Evaluated {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ops::exact::{Exact, Rounding};
+    use crate::ops::exact::Exact;
     use crate::tensor::GgmlType;
 
     /// d = 2, one head, one sequence, three snapshots: rows of 2 elements.

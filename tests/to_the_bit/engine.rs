@@ -58,14 +58,14 @@ fn all_64_layers_are_equal_from_tokens_to_logits() {
 #[test]
 fn another_order_of_operations_is_not_equal() {
     let twin = twin(NANO_PROMPT);
-    let mut dump = open(Reference { case: "nano-mixed-prompt", file: "logits-11.npz" });
+    let dump = open(Reference { case: "nano-mixed-prompt", file: "logits-11.npz" });
     let model = Model::open(&twin.path).unwrap();
     let (memory, n_ctx) = memory_of(&dump);
     let engine = CpuEngine::<f32>::new(&model, Conventions::default(), n_ctx).unwrap();
     let mut engine =
         engine.with_numerics(numerics(&twin.sha256, &dump).unwrap()).unwrap().with_memory(memory);
     let options = CheckOptions { mode: Mode::Cumulative, to_the_bit: true, ..CheckOptions::default() };
-    let check = check_with(&mut engine, &twin.sha256, &mut dump, options, &mut |_, _| {}).unwrap();
+    let check = check_with(&mut engine, &twin.sha256, &dump, options, &mut |_, _| {}).unwrap();
     assert!(check.comparison.results.iter().all(|result| result.verdict == Verdict::Differ));
 }
 

@@ -86,15 +86,15 @@ fn by_single_dots(_: Kernel, isa: Isa, row: &Factor, x: &Activation) -> Option<f
     Kernel::VecDot.dot(isa, row, x)
 }
 
-fn bf16_whole(isa: Isa, ty: GgmlType, row: &[f32]) -> Option<Activation> {
+fn bf16_whole(kernel: Kernel, isa: Isa, ty: GgmlType, row: &[f32]) -> Option<Activation> {
     match ty {
         GgmlType::BF16 => Some(Activation::Floats(row.to_vec())),
-        _ => Activation::of(isa, ty, row),
+        _ => kernel.take(isa, ty, row),
     }
 }
 
-fn scale_in_f32(isa: Isa, ty: GgmlType, row: &[f32]) -> Option<Activation> {
-    let mut taken = Activation::of(isa, ty, row)?;
+fn scale_in_f32(kernel: Kernel, isa: Isa, ty: GgmlType, row: &[f32]) -> Option<Activation> {
+    let mut taken = kernel.take(isa, ty, row)?;
     if let Activation::Blocks32(blocks) = &mut taken {
         for (block, values) in blocks.iter_mut().zip(row.chunks(32)) {
             block.d = values.iter().fold(0f32, |largest, x| largest.max(x.abs())) / 127.0;

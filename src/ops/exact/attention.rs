@@ -3,6 +3,9 @@
 use std::borrow::Cow;
 
 use super::{Data, Invocation, OracleError};
+use crate::arithmetic::Factor;
+use crate::quant;
+use crate::tensor::GgmlType;
 
 /// The sources as values, and the parameters.
 pub(super) struct Attention<'a> {
@@ -30,6 +33,8 @@ pub(super) struct Query<'a> {
     pub(super) q: &'a [f32],
     /// What is not masked, in order.
     pub(super) keys: Vec<Key<'a>>,
+    /// The row of k, of all heads and batches, where its keys begin.
+    pub(super) first: usize,
     /// A logit that takes part in the sum of the weights alone.
     pub(super) sink: Option<f64>,
     /// What the product with a key is multiplied by: the node's scale, divided by the softcap if there is one.
@@ -38,6 +43,8 @@ pub(super) struct Query<'a> {
     pub(super) softcap: f32,
     /// ALiBi's factor of the mask, and how many roundings it has; 1 and none without ALiBi.
     pub(super) slope: (f64, f64),
+    /// The factor as ggml-cpu forms it.
+    pub(super) single_slope: f32,
 }
 
 /// A key that a query sees.
@@ -104,6 +111,11 @@ impl<'a> Attention<'a> {
         self.k_ne[1]
     }
 
+    /// Every row of k, of all heads and batches.
+    pub(super) fn k_rows(&self) -> impl Iterator<Item = &[f32]> {
+        self.k.chunks_exact(self.q_ne[0])
+    }
+
     /// Number of queries: rows of the result.
     pub(super) fn queries(&self) -> usize {
         self.q_ne[1..].iter().product()
@@ -114,10 +126,9 @@ impl<'a> Attention<'a> {
         let [dk, tokens, n_head, batches] = self.q_ne;
         let (head, token, batch) = (row % n_head, row / n_head % tokens, row / n_head / tokens);
         // head h of a batch reads head h / (n_head / n of its own) of k and v
-        let first =
-            |ne: &Extents| ((batch / (batches / ne[3])) * ne[2] + head / (n_head / ne[2])) * ne[1] * ne[0];
-        let k = self.k[first(&self.k_ne)..].chunks_exact(dk);
-        let v = self.v[first(&self.v_ne)..].chunks(self.dv().max(1));
+        let first = |ne: &Extents| ((batch / (batches / ne[3])) * ne[2] + head / (n_head / ne[2])) * ne[1];
+        let k = self.k[first(&self.k_ne) * dk..].chunks_exact(dk);
+        let v = self.v[first(&self.v_ne) * self.dv()..].chunks(self.dv().max(1));
         let mask = self.mask.as_ref().map(|(ne, values)| {
             &values[(((batch % ne[3]) * ne[2] + head % ne[2]) * ne[1] + token) * ne[0]..][..ne[0]]
         });
@@ -130,10 +141,12 @@ impl<'a> Attention<'a> {
         Query {
             q: &self.q[((batch * n_head + head) * tokens + token) * dk..][..dk],
             keys: keys.filter(|key| key.mask != f32::NEG_INFINITY).collect(),
+            first: first(&self.k_ne),
             sink: self.sinks.map(|sinks| sinks[head].into()),
             scale: self.scale,
             softcap: self.softcap,
             slope: slope(self.max_bias, head, n_head),
+            single_slope: single_slope(self.max_bias as f32, head, n_head),
         }
     }
 }
@@ -180,6 +193,21 @@ pub(super) fn single_slope(max_bias: f32, head: usize, n_head: usize) -> f32 {
 fn alibi(head: usize, n_head: usize) -> (usize, f64, usize) {
     let below = 1usize << n_head.ilog2();
     if head < below { (below, 1.0, head + 1) } else { (below, 2.0, 2 * (head - below) + 1) }
+}
+
+/// A row of a cache as ggml multiplies it. Blocks are recovered from their values, which is right where they came from rounding:
+/// the largest value has the largest code then. None if they did not, or of a type that is not multiplied so.
+pub(super) fn of_cache(ty: GgmlType, row: &[f32]) -> Option<Factor> {
+    if ty.block_elements() == 1 {
+        return Some(Factor::Floats(ty, row.to_vec()));
+    }
+    let blocks = quant::encode(ty, row).ok()?;
+    let mut decoded = vec![0.0; row.len()];
+    quant::decode(ty, &blocks, &mut decoded).ok()?;
+    if decoded != row {
+        return None;
+    }
+    Factor::of_blocks(ty, &blocks)
 }
 
 /// The extents and values of a source of floats, as many as the extents say.

@@ -17,7 +17,7 @@ use half::f16;
 
 use super::SumOrder;
 use super::attention::{Key, Query};
-use super::avx_sum::avx_dot;
+use crate::arithmetic::{Isa, dot_f16};
 
 /// By how many units in the last place `expf` and `tanhf` of a C library may be off: glibc's manual has 1 for expf and 2 for tanhf
 /// on the machines that ggml runs on.
@@ -83,7 +83,7 @@ pub(super) fn accumulate<'a, 'k: 'a>(
 /// The logit of a key as ggml has it.
 fn logit(query: &Query<'_>, key: &Key<'_>, order: SumOrder) -> Range {
     let dot = match order {
-        SumOrder::Avx => Range::known(avx_dot(query.q, key.k)),
+        SumOrder::Avx => Range::known(dot_f16(Isa::Avx2, query.q, key.k)),
         SumOrder::Any => any_order(query.q, key.k),
     };
     let (x, factor) = match query.softcap {
@@ -210,8 +210,16 @@ mod tests {
 
     /// The sum over keys of one element, each with its logit and its value.
     fn sum_of(keys: &[(f32, f32)], order: SumOrder) -> Part {
-        let query =
-            Query { q: &[1.0], keys: Vec::new(), sink: None, scale: 1.0, softcap: 0.0, slope: (1.0, 0.0) };
+        let query = Query {
+            q: &[1.0],
+            keys: Vec::new(),
+            first: 0,
+            sink: None,
+            scale: 1.0,
+            softcap: 0.0,
+            slope: (1.0, 0.0),
+            single_slope: 1.0,
+        };
         let keys: Vec<Key<'_>> = keys
             .iter()
             .map(|(k, v)| Key { index: 0, k: std::slice::from_ref(k), v: std::slice::from_ref(v), mask: 0.0 })

@@ -13,32 +13,34 @@
 //! relative error is that of its logit, a sum of dk products, and that of `s_j - M`, in however many steps the running maximum
 //! got there. A slope is a power of a number that is rounded to f32.
 //!
-//! ggml-cpu (`ggml_compute_forward_flash_attn_ext_f16`, ops.cpp) has two kernels. With at least [`TILE`] tokens and k and v of
+//! ggml-cpu (`ggml_compute_forward_flash_attn_ext_f16`, ops.cpp) has two kernels. With at least 64 tokens and k and v of
 //! one type, f32 or f16, the *tiled* one takes all in f32 and rounds nothing on purpose. Else *one chunk* rounds q to the
 //! type that k's dot product takes, and where v is f16 it keeps its sum in f16, rounded after each key: see
-//! `f16_accumulator`. For one token and [`SPLIT_FROM`] keys or more it does so for as many parts of the keys as there are
+//! `f16_accumulator`. For one token and 512 keys or more it does so for as many parts of the keys as there are
 //! threads, and adds their results in f32. The plain kernels (`use_ref`) know neither tiles nor parts.
 //!
 //! Where the f16 sum is known to the bit, terms are only those of the division and of adding the parts:
 //! `sum_c e_c |A_c| (1 + M - M_c) / S + |o| sum_c e_c S_c (1 + M - M_c) / S`, `e_c = exp(M_c - M)`, `S = sum_c e_c S_c`.
+//! In ggml's own arithmetic (`arithmetic::Flash*`) the logits, the weights and all sums are those of the kernel that is taken.
 //! Builds for ARM with f16 arithmetic, whose sums take the weights in f16 too, are not reproduced.
+
+use std::ops::Range;
 
 use rayon::prelude::*;
 
-use super::attention::{Attention, Query};
+use super::attention::{Attention, Key, Query, of_cache};
 use super::f16_accumulator::{Part, accumulate};
 use super::{
-    CpuKernel, Exact, Invocation, Oracle, OracleError, Rounding, Setting, SumOrder, activation_on_cpu,
-    round_activation, vec_dot_type,
+    CpuKernel, Exact, Executed, Invocation, Operand, Oracle, OracleError, Rounding, Setting, SumOrder,
+    activation_on_cpu, round_activation, vec_dot_type,
+};
+use crate::arithmetic::{
+    Activation, Factor, FlashKernel, FlashLogit, FlashShape, FlashSum, Ggml, KV_TILE, Kernel, dot_in_sequence,
 };
 use crate::tensor::GgmlType;
 
 pub(super) struct FlashAttnExt;
 
-/// Tokens from which on the tiled kernel is taken (`ggml_fa_tile_config::Q`, common.h).
-const TILE: u64 = 64;
-/// Keys from which on those of a single token are divided among the threads.
-const SPLIT_FROM: u64 = 512;
 /// Roundings on the way, but for the sums: scale, softcap (two), mask, difference, exponential, rescaling (two), product, division
 /// (two).
 const STEPS: f64 = 11.0;
@@ -55,19 +57,15 @@ impl Oracle for FlashAttnExt {
     fn roundings(&self, node: &Invocation<'_>, setting: &Setting) -> Vec<Rounding> {
         let sources = [0, 1, 2].map(|index| node.sources.get(index).and_then(Option::as_ref));
         let [Some(q), Some(k), Some(v)] = sources else { return vec![Rounding::None] };
-        let types = [q, k, v].map(|source| source.ty());
-        let is_plain = types[0] == Some(GgmlType::F32)
-            && types[1] == types[2]
-            && matches!(types[1], Some(GgmlType::F32 | GgmlType::F16))
-            && !setting.reference_kernels;
-        let [_, tokens, _, batches] = q.ne;
-        let rounds = types[1] != Some(GgmlType::F32) || types[2] == Some(GgmlType::F16);
-        if setting.backend != "CPU" || !rounds || (is_plain && tokens >= TILE) {
+        let Some(shape) = shape(q, k, v) else { return vec![Rounding::None] };
+        let kernel = FlashKernel::of(setting.reference_kernels, shape);
+        let [_, k, v] = shape.types;
+        let rounds = k != GgmlType::F32 || v == GgmlType::F16;
+        if setting.backend != "CPU" || !rounds || kernel == FlashKernel::Tiled {
             return vec![Rounding::None];
         }
-        let is_split = is_plain && tokens == 1 && batches == 1 && k.ne[1] >= SPLIT_FROM;
-        let parts = if is_split { setting.n_threads.max(1) } else { 1 };
-        let is_avx = types[1] == Some(GgmlType::F16) && setting.has_avx_sums();
+        let parts = if kernel == FlashKernel::Split { setting.n_threads.max(1) } else { 1 };
+        let is_avx = k == GgmlType::F16 && setting.has_avx_sums();
         let order = if is_avx { SumOrder::Avx } else { SumOrder::Any };
         vec![Rounding::OneChunk { parts, order }, Rounding::None]
     }
@@ -92,6 +90,100 @@ impl Oracle for FlashAttnExt {
         }
         Ok(evaluate(&attention, |query| in_f16(query, &attention, parts, order)))
     }
+
+    fn ggml(&self, node: &Invocation<'_>, executed: &Executed<'_>) -> Result<Vec<f32>, OracleError> {
+        let ggml = executed.ggml;
+        let shape = shape(node.source(0)?, node.source(1)?, node.source(2)?)
+            .filter(|shape| shape.types[0] == GgmlType::F32)
+            .ok_or_else(|| node.arithmetic("a query that is not f32"))?;
+        let kernel = FlashKernel::of(ggml.reference_kernels, shape);
+        let attention = Attention::of(node, <[f32]>::to_vec)?;
+        let ty = shape.types[1];
+        let unknown = || node.arithmetic(format!("products with keys of {ty}"));
+        let keys =
+            attention.k_rows().map(|row| of_cache(ty, row)).collect::<Option<_>>().ok_or_else(unknown)?;
+        let flash = Flash { attention, ggml, kernel, types: shape.types, keys };
+        let rows: Option<Vec<Vec<f32>>> =
+            (0..flash.attention.queries()).into_par_iter().map(|at| flash.row(at)).collect();
+        Ok(rows.ok_or_else(unknown)?.concat())
+    }
+}
+
+/// What decides which kernel is taken; none for sources of integers.
+fn shape(q: &Operand<'_>, k: &Operand<'_>, v: &Operand<'_>) -> Option<FlashShape> {
+    let [_, tokens, _, batches] = q.ne;
+    Some(FlashShape { types: [q.ty()?, k.ty()?, v.ty()?], tokens, batches, n_kv: k.ne[1] })
+}
+
+/// An attention as ggml-cpu computes it.
+struct Flash<'a> {
+    attention: Attention<'a>,
+    ggml: Ggml,
+    kernel: FlashKernel,
+    /// Of queries, keys and values.
+    types: [GgmlType; 3],
+    /// The rows of k, of all heads and batches.
+    keys: Vec<Factor>,
+}
+
+impl Flash<'_> {
+    /// A row of the result; none if the product with a key is not known.
+    fn row(&self, at: usize) -> Option<Vec<f32>> {
+        let query = self.attention.query(at);
+        let n_kv = self.attention.n_kv();
+        let mut total = FlashSum::new(self.attention.dv());
+        match self.kernel {
+            FlashKernel::Tiled => {
+                let tiles = query.keys.chunk_by(|a, b| a.index / KV_TILE == b.index / KV_TILE);
+                tiles.for_each(|tile| self.add_tile(&mut total, &query, tile));
+                self.add_sink(&mut total, &query);
+            }
+            FlashKernel::OneChunk => total = self.part(&query, 0..n_kv)?,
+            FlashKernel::Split => {
+                let size = n_kv.div_ceil(self.ggml.n_threads.max(1) as usize).max(1);
+                for first in (0..n_kv).step_by(size) {
+                    total.join(self.ggml.isa, &self.part(&query, first..first + size)?);
+                }
+            }
+        }
+        Some(total.finish())
+    }
+
+    /// The sum over some of the keys; a sink counts among the first.
+    fn part(&self, query: &Query<'_>, range: Range<usize>) -> Option<FlashSum> {
+        let (isa, [_, k, v]) = (self.ggml.isa, self.types);
+        let q = Activation::of(isa, k, query.q)?;
+        let mut sum = FlashSum::new(self.attention.dv());
+        for key in query.keys.iter().filter(|key| range.contains(&key.index)) {
+            let dot = Kernel::VecDot.dot(isa, &self.keys[query.first + key.index], &q)?;
+            sum.add_key(isa, logit(query).of(dot, key.mask), key.v, v == GgmlType::F16);
+        }
+        if range.start == 0 {
+            self.add_sink(&mut sum, query);
+        }
+        Some(sum)
+    }
+
+    /// Adds the visible keys of a tile.
+    fn add_tile(&self, total: &mut FlashSum, query: &Query<'_>, tile: &[Key<'_>]) {
+        let mut logits = [f32::NEG_INFINITY; KV_TILE];
+        for key in tile {
+            let dot = dot_in_sequence(self.ggml.isa, query.q, key.k);
+            logits[key.index % KV_TILE] = logit(query).of(dot, key.mask);
+        }
+        total.add_tile(self.ggml, logits, tile.iter().map(|key| (key.index % KV_TILE, key.v)));
+    }
+
+    fn add_sink(&self, sum: &mut FlashSum, query: &Query<'_>) {
+        if let Some(sink) = query.sink {
+            sum.add_sink(self.ggml.isa, self.kernel, sink as f32);
+        }
+    }
+}
+
+/// How the products of a query become logits.
+fn logit(query: &Query<'_>) -> FlashLogit {
+    FlashLogit { scale: query.scale, softcap: query.softcap, slope: query.single_slope }
 }
 
 /// One row of the result.
@@ -180,7 +272,8 @@ fn in_f16(query: &Query<'_>, attention: &Attention<'_>, parts: u32, order: SumOr
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ops::exact::{Data, Operand};
+    use crate::arithmetic::GGML_CPU;
+    use crate::ops::exact::Data;
 
     type Sources<'a> = [Option<Operand<'a>>; 5];
 
@@ -310,6 +403,46 @@ mod tests {
         let wider = Setting { system_info: format!("{info}AVX512 = 1 | "), ..cpu.clone() };
         assert_eq!(ways(1, 8, GgmlType::F16, &wider), one(1, SumOrder::Any));
         assert_eq!(ways(1, 8, GgmlType::F16, &Setting { backend: "CUDA0".into(), ..cpu }), [Rounding::None]);
+    }
+
+    #[test]
+    fn ggml_takes_the_kernel_of_its_build() {
+        // As many keys as are divided among threads; the first value is 1, the others are lost beside it one by one.
+        let small = 0.25 / 1024.0;
+        let values: Vec<f32> = (0..512).map(|key| if key == 0 { 1.0 } else { small }).collect();
+        let ne = [1, 512, 1, 1];
+        let all: Sources<'_> = [float([1; 4], &[0.0]), half(ne, &[0.0; 512]), half(ne, &values), None, None];
+        let params = bits([1.0, 0.0, 0.0]);
+        let node = Invocation { ne: [1, 1, 1, 1], ..node(&all, &params) };
+        let ggml = |reference_kernels, n_threads| {
+            let ggml = Ggml { n_threads, reference_kernels, ..Ggml::of("CPU : ").unwrap() };
+            let executed = Executed { ggml, primitives: &GGML_CPU, contiguous: &[] };
+            FlashAttnExt.ggml(&node, &executed).unwrap()[0] * 512.0
+        };
+        assert_eq!([ggml(false, 1), ggml(true, 2)], [1.0; 2]);
+        assert_eq!(ggml(false, 2), 1.0 + 256.0 * small);
+    }
+
+    #[test]
+    fn keys_of_blocks_are_multiplied_by_their_codes() {
+        let mut k = vec![0.0; 32];
+        (k[0], k[1]) = (127.0, 3.0);
+        let ggml = |k: &[f32]| {
+            let all: Sources<'_> = [
+                float([32, 1, 1, 1], &k.iter().map(|_| 0.5).collect::<Vec<_>>()),
+                Some(Operand { ne: [32, 1, 1, 1], data: Data::Narrow(GgmlType::Q8_0, k.to_vec()) }),
+                float([1; 4], &[2.0]),
+                None,
+                None,
+            ];
+            let params = bits([1.0, 0.0, 0.0]);
+            let ggml = Ggml::of("CPU : ").unwrap();
+            let executed = Executed { ggml, primitives: &GGML_CPU, contiguous: &[] };
+            FlashAttnExt.ggml(&Invocation { ne: [1; 4], ..node(&all, &params) }, &executed)
+        };
+        assert_eq!(ggml(&k).unwrap(), [2.0]);
+        k[1] = 3.3; // no code of a block whose scale is 1
+        assert!(matches!(ggml(&k), Err(OracleError::Arithmetic { .. })));
     }
 
     #[test]

@@ -9,7 +9,6 @@
 
 mod activation;
 mod attention;
-mod avx_sum;
 mod centred_norm;
 mod elementwise;
 mod f16_accumulator;

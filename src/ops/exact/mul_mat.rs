@@ -13,12 +13,13 @@ use std::borrow::Cow;
 
 use rayon::prelude::*;
 
+use super::attention::of_cache;
 use super::rounding::{likeliest_on_cpu, possible, sums_are_used};
 use super::{
     Data, Exact, Executed, Invocation, Operand, Oracle, OracleError, Rounded, Rounding, Setting,
     round_activation, vec_dot_type,
 };
-use crate::arithmetic::{Activation, Factor, Kernel, Shape};
+use crate::arithmetic::{Activation, Kernel, Shape};
 use crate::tensor::GgmlType;
 
 pub(super) struct MulMat;
@@ -84,25 +85,27 @@ impl Oracle for MulMat {
             values.chunks_exact_mut(k.max(1)).for_each(primitives.fwht);
             return Ok(values);
         }
-        if ggml.repack && ty.block_elements() > 1 && matches!(a.data, Data::Weight(_)) {
-            return Err(node.arithmetic("products with weights that were repacked"));
-        }
         if node.source(1)?.ty() != Some(GgmlType::F32) {
             return Err(node.arithmetic("an activation that is not f32"));
         }
         let contiguous = executed.contiguous.get(1).copied().unwrap_or(true);
-        let kernel = Kernel::of(ggml, Shape { ty, rows: n, columns: t, contiguous });
-        let unknown = || node.arithmetic(format!("products with {ty}"));
-        let taken =
-            matrices.activations.chunks_exact(k.max(1)).map(|row| (primitives.activation)(ggml.isa, ty, row));
+        let shape = Shape { ty, rows: n, columns: t, contiguous };
+        let kernel = match a.data {
+            Data::Weight(_) => Kernel::of_weight(ggml, shape),
+            _ => Kernel::of(ggml, shape),
+        };
+        let repacked = if kernel == Kernel::RepackedGemm { "repacked " } else { "" };
+        let unknown = || node.arithmetic(format!("products with {repacked}{ty}"));
+        let kernel = |token: usize| kernel.at(t, token % t.max(1));
+        let taken = matrices.activations.chunks_exact(k.max(1)).enumerate();
+        let taken = taken.map(|(token, row)| (primitives.activation)(kernel(token), ggml.isa, ty, row));
         let taken: Vec<Activation> = taken.collect::<Option<_>>().ok_or_else(unknown)?;
         let factor = |row: usize| match &a.data {
             Data::Weight(rows) => rows.factor(row),
-            Data::Narrow(..) if ty.block_elements() > 1 => None,
-            _ => Some(Factor::Floats(ty, matrices.row(row))),
+            _ => of_cache(ty, &matrices.row(row)),
         };
         let products = matrices.multiplied(factor, |row, token| {
-            (primitives.dot)(kernel, ggml.isa, row.as_ref()?, &taken[token])
+            (primitives.dot)(kernel(token), ggml.isa, row.as_ref()?, &taken[token])
         });
         products.into_iter().collect::<Option<_>>().ok_or_else(unknown)
     }
