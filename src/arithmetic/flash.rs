@@ -226,6 +226,7 @@ mod tests {
         };
         let factor = (-0.3f32).exp();
         let (once, twice) = (factor.mul_add(A, 1.0), factor * A + 1.0);
+        assert_ne!(once, twice);
         assert_eq!(of(Isa::Avx2, FlashKernel::Tiled), once);
         assert_eq!(of(Isa::Avx2, FlashKernel::OneChunk), twice);
         assert_eq!(of(Isa::Sse2, FlashKernel::Tiled), twice);
@@ -241,6 +242,7 @@ mod tests {
             one.values[0]
         };
         let factor = (-0.7f32).exp();
+        assert_ne!(factor.mul_add(A, 1.0), factor * A + 1.0);
         assert_eq!(of(Isa::Avx2, 0.7), factor.mul_add(A, 1.0));
         assert_eq!(of(Isa::Sse2, 0.7), factor * A + 1.0);
         let mut one = part(A);
