@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::{Data, Invocation, OracleError};
+use super::{Invocation, OracleError};
 use crate::arithmetic::Factor;
 use crate::quant;
 use crate::tensor::GgmlType;
@@ -16,7 +16,7 @@ pub(super) struct Attention<'a> {
     /// `[batch, n_head_kv, n_kv, dv]`
     v: Cow<'a, [f32]>,
     mask: Option<(Extents, Cow<'a, [f32]>)>,
-    sinks: Option<&'a [f32]>,
+    sinks: Option<Cow<'a, [f32]>>,
     q_ne: Extents,
     k_ne: Extents,
     v_ne: Extents,
@@ -80,9 +80,12 @@ impl<'a> Attention<'a> {
             ne[0] == v_ne[1] && ne[1] >= tokens && divides(ne[2], n_head) && divides(ne[3], batches)
         });
         node.require(fits, "the mask does not fit")?;
-        let sinks = match node.sources.get(4).and_then(Option::as_ref).map(|sinks| &sinks.data) {
-            Some(Data::Float(values)) if values.len() == n_head => Some(&values[..]),
-            Some(_) => return Err(node.shape("the sinks are not one f32 per head")),
+        let sinks = match node.sources.get(4).and_then(Option::as_ref) {
+            Some(sinks) => {
+                let values = sinks.floats().filter(|_| sinks.ty() == Some(GgmlType::F32));
+                let values = values.filter(|values| values.len() == n_head);
+                Some(values.ok_or_else(|| node.shape("the sinks are not one f32 per head"))?)
+            }
             None => None,
         };
         let (scale, softcap) = (node.float(0) as f32, node.float(2) as f32);
@@ -142,7 +145,7 @@ impl<'a> Attention<'a> {
             q: &self.q[((batch * n_head + head) * tokens + token) * dk..][..dk],
             keys: keys.filter(|key| key.mask != f32::NEG_INFINITY).collect(),
             first: first(&self.k_ne),
-            sink: self.sinks.map(|sinks| sinks[head].into()),
+            sink: self.sinks.as_ref().map(|sinks| sinks[head].into()),
             scale: self.scale,
             softcap: self.softcap,
             slope: slope(self.max_bias, head, n_head),

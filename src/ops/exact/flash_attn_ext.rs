@@ -273,6 +273,7 @@ fn in_f16(query: &Query<'_>, attention: &Attention<'_>, parts: u32, order: SumOr
 mod tests {
     use super::*;
     use crate::arithmetic::GGML_CPU;
+    use crate::ops::Rows;
     use crate::ops::exact::Data;
 
     type Sources<'a> = [Option<Operand<'a>>; 5];
@@ -326,7 +327,14 @@ mod tests {
         close(&FlashAttnExt.exact(&node(&masked, &plain)).unwrap(), [1.0, 1.0]);
         let sunk = sources(&[0.0, 0.0], Some(&[0.0, 1.0]));
         let e = std::f64::consts::E;
-        close(&FlashAttnExt.exact(&node(&sunk, &plain)).unwrap(), [2.0, (1.0 + 5.0 * e) / (1.0 + 2.0 * e)]);
+        let expected = [2.0, (1.0 + 5.0 * e) / (1.0 + 2.0 * e)];
+        close(&FlashAttnExt.exact(&node(&sunk, &plain)).unwrap(), expected);
+        // As a model has them.
+        let bytes: Vec<u8> = [0.0f32, 1.0].iter().flat_map(|x| x.to_le_bytes()).collect();
+        let weight = Data::Weight(Rows::new(GgmlType::F32, &bytes, 2, 1).unwrap());
+        let mut sunk = sources(&[0.0, 0.0], None);
+        sunk[4] = Some(Operand { ne: [2, 1, 1, 1], data: weight });
+        close(&FlashAttnExt.exact(&node(&sunk, &plain)).unwrap(), expected);
     }
 
     #[test]
