@@ -303,6 +303,7 @@ fn helpers_are_told_apart() {
                 "activation",
                 "attention",
                 "f16_accumulator",
+                "flash_in_ggml",
                 "operand",
                 "rope_angles",
                 "rounding",

@@ -4,9 +4,9 @@
 //! function: a replay with one of these in another order shows at exactly the operators that use it.
 
 use super::{
-    Activation, DeltaToken, Factor, Ggml, Isa, Kernel, Mask, Pair, RopeAngles, conv, cumsum, delta_token,
-    fwht, gelu, gelu_quick, l2_norm, norm, rms_norm, rotate, scale_and_bias, silu_row, soft_max, solve_tri,
-    sum, swiglu_row,
+    Activation, DeltaToken, Factor, FlashSum, Ggml, Isa, Kernel, Mask, Pair, RopeAngles, conv, cumsum,
+    delta_token, fwht, gelu, gelu_quick, l2_norm, norm, rms_norm, rotate, scale_and_bias, silu_row, soft_max,
+    solve_tri, sum, swiglu_row,
 };
 use crate::tensor::GgmlType;
 
@@ -34,6 +34,8 @@ pub struct Primitives {
     pub turn: fn(&RopeAngles, Isa, usize, f32, usize) -> Pair,
     pub rotate: fn(Isa, Pair, Pair) -> Pair,
     pub conv: fn(Isa, &[f32], &[f32]) -> f32,
+    /// One more key of an attention: [`FlashSum::add_key`].
+    pub flash_key: fn(&mut FlashSum, Isa, f32, &[f32], bool),
     pub delta_token: for<'a> fn(Ggml, &mut [f32], DeltaToken<'a>) -> Vec<f32>,
     pub solve_tri: fn(Isa, &[f32], &[f32], usize) -> Vec<f32>,
 }
@@ -57,6 +59,7 @@ pub const GGML_CPU: Primitives = Primitives {
     turn: RopeAngles::turn,
     rotate,
     conv,
+    flash_key: FlashSum::add_key,
     delta_token,
     solve_tri,
 };

@@ -12,8 +12,11 @@ use super::header::{header, steps};
 use super::output::{require_folder, write};
 use super::subject::{Subject, SubjectArgs, Which};
 use super::{DIFFERENCE, progress};
+use crate::arithmetic::Ggml;
 use crate::dump::Dump;
-use crate::engine::{ActivationMode, Conventions, Memory, Numerics, StateFault, cpu::CpuEngine, cpu_kernel};
+use crate::engine::{
+    ActivationMode, Conventions, EngineError, Memory, Numerics, StateFault, cpu::CpuEngine, cpu_kernel,
+};
 use crate::gguf::{Gguf, sha256};
 use crate::harness::{self, Check, CheckOptions, Floor, Mode, ReferenceModel, StateKind};
 use crate::model::Model;
@@ -196,7 +199,7 @@ pub(super) fn run(args: Args) -> Result<ExitCode> {
             }
             let to_the_bit = args.engine.arithmetic == Arithmetic::Ggml;
             if to_the_bit {
-                numerics.ggml = Some(arithmetic_of(&dump)?);
+                numerics.ggml = Some(followed(&dump)?);
             }
             let conventions = by_hand.following(&harness::rules(&dump))?;
             let wish = Wish { conventions, numerics, memory, n_ctx, fault: args.fault };
@@ -275,4 +278,13 @@ pub(super) fn run(args: Args) -> Result<ExitCode> {
 fn render(format: &str, reports: &[Report<'_>], options: Options) -> Result<String> {
     let format = report::format(format).with_context(|| format!("no report format `{format}`"))?;
     Ok(format.render(reports, options))
+}
+
+/// The arithmetic of the build that made a dump, if the engine has all of its operators.
+fn followed(dump: &Dump) -> Result<Ggml> {
+    if dump.manifest().run.flash_attn {
+        let what = "the reference ran flash attention, an operator that this engine does not have (`llama-dump --flash-attn off`)";
+        return Err(EngineError::NotFollowed { what: what.to_owned() }.into());
+    }
+    Ok(arithmetic_of(dump)?)
 }

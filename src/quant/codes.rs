@@ -60,7 +60,7 @@ mod tests {
             let first = if codes.scale_at == 0 { 2 } else { 0 };
             for seed in 0..=255u8 {
                 let mut block: Vec<u8> =
-                    (0..ty.block_bytes()).map(|i| seed.wrapping_add(37 * i as u8)).collect();
+                    (0..ty.block_bytes()).map(|i| seed.wrapping_add(37u8.wrapping_mul(i as u8))).collect();
                 block[codes.scale_at..][..2].copy_from_slice(&f16::from_f32(0.5).to_le_bytes());
                 let mut values = vec![9.0; ty.block_elements()];
                 format.decode(&block, &mut values);

@@ -1,6 +1,6 @@
 //! From tokens to logits: the cpu engine in the arithmetic of the build that made a dump.
 
-use lockstep::arithmetic::Isa;
+use lockstep::arithmetic::{Ggml, Isa};
 use lockstep::compare::{Comparison, Limit, Verdict};
 use lockstep::dump::Dump;
 use lockstep::engine::cpu::CpuEngine;
@@ -10,7 +10,7 @@ use lockstep::model::Model;
 use lockstep::ops::{Real, Single};
 use lockstep::replay::arithmetic_of;
 
-use crate::common::{MINI_PROMPT, NANO_PROMPT, Reference, Twin, case_folder, lockstep, twin};
+use crate::common::{Copy, MINI_PROMPT, NANO_PROMPT, Reference, Twin, case_folder, lockstep, twin};
 
 /// The engine beside a dump of the same file, where nothing but what is equal passes.
 fn checked<T: Real>(twin: &Twin, dump: &Dump) -> Comparison {
@@ -74,26 +74,46 @@ fn what_has_no_order_of_operations_is_refused() {
     let folded = NANO_PROMPT.built();
     let twin = twin(MINI_PROMPT);
     let ggml = arithmetic_of(&open(MINI_PROMPT)).unwrap();
-    let refused = |model: &Model, conventions: Conventions, numerics: Numerics| {
-        let engine = CpuEngine::<Single<8>>::new(model, conventions, 256).unwrap();
-        match engine.with_numerics(numerics) {
-            Err(EngineError::NotFollowed { what }) => what,
-            Err(error) => panic!("{error}"),
-            Ok(_) => panic!("it was not refused"),
-        }
-    };
+    let refused = refused_by::<Single<8>>;
     let followed = Numerics { ggml: Some(ggml), ..Numerics::default() };
     let model = Model::open(&twin.path).unwrap();
     let other = Conventions { qkv_split_order: QkvOrder::Vkq, ..Conventions::default() };
     assert!(refused(&model, other, followed).starts_with("a convention"));
     assert!(refused(&model, Conventions::default(), Numerics::default()).contains("no build"));
-    let scalar = Numerics { ggml: Some(lockstep::arithmetic::Ggml { isa: Isa::Sse2, ..ggml }), ..followed };
+    let scalar = Numerics { ggml: Some(Ggml { isa: Isa::Sse2, ..ggml }), ..followed };
     assert!(refused(&model, Conventions::default(), scalar).contains("scalar"));
     let folded_model = Model::open(&MINI_PROMPT.built().path).unwrap();
     assert!(refused(&folded_model, Conventions::default(), followed).contains("folded"));
     let quantised = Model::open(&folded.path).unwrap();
-    let repacked = Numerics { ggml: Some(lockstep::arithmetic::Ggml { repack: true, ..ggml }), ..followed };
-    assert!(refused(&quantised, Conventions::default(), repacked).contains("repacked"));
+    let repacked = Ggml { isa: Isa::Avx512, repack: true, ..ggml };
+    let repacked = Numerics { ggml: Some(repacked), ..followed };
+    assert!(
+        refused_by::<Single<16>>(&quantised, Conventions::default(), repacked).ends_with("q4_0, repacked")
+    );
+}
+
+/// Why an engine with this arithmetic does not follow.
+fn refused_by<T: Real>(model: &Model, conventions: Conventions, numerics: Numerics) -> String {
+    let engine = CpuEngine::<T>::new(model, conventions, 256).unwrap();
+    match engine.with_numerics(numerics) {
+        Err(EngineError::NotFollowed { what }) => what,
+        Err(error) => panic!("{error}"),
+        Ok(_) => panic!("it was not refused"),
+    }
+}
+
+#[test]
+fn a_reference_with_flash_attention_is_refused() {
+    let mut copy = Copy::of(NANO_PROMPT);
+    copy.manifest.run.flash_attn = true;
+    let written = copy.write();
+    let words = ["check", "--arithmetic", "ggml", "--mode", "cumulative", "--model"].map(Into::into);
+    let files = [
+        twin(NANO_PROMPT).path.clone().into_os_string(),
+        "--dump".into(),
+        written.path.clone().into_os_string(),
+    ];
+    lockstep(words.into_iter().chain(files)).assert_refused(&["flash attention", "--flash-attn off"]);
 }
 
 #[test]

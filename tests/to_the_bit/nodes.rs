@@ -3,14 +3,18 @@
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs;
+use std::path::Path;
 
 use lockstep::arithmetic::Isa;
 use lockstep::dump::Dump;
 use lockstep::gguf::{Gguf, sha256};
 use lockstep::harness::{Case, HarnessError};
-use lockstep::replay::{Arithmetic, Outcome as Ended, Replay, ReplayError, replay_in};
+use lockstep::replay::{Arithmetic, NodeResult, Outcome as Ended, Replay, ReplayError, replay_in};
+use lockstep::tensor::GgmlType;
 
-use crate::common::{Copy, MICRO_NODES, NANO_PROMPT, Outcome, Reference, cache, case_folder, lockstep, twin};
+use crate::common::{
+    Copy, MICRO_NODES, NANO_PROMPT, Outcome, Reference, cache, case_folder, lockstep, synthetic, twin,
+};
 
 /// A dump replayed in the arithmetic of its build.
 pub(crate) fn replayed(gguf: &Gguf, hash: &str, dump: &Dump) -> Result<Replay, ReplayError> {
@@ -76,6 +80,48 @@ fn every_node_of_every_committed_dump_has_the_bits_of_its_build() {
         .map(|&(case, file, isa, compared)| (case.to_owned(), file.to_owned(), Some(isa), compared))
         .collect();
     assert_eq!(found, expected);
+}
+
+/// Why a node of a dump that was made with a filter cannot be evaluated.
+pub(crate) const FILTERED: &str = "a source is not in the dump";
+
+/// A dump of `tests/goldens` of the smallest model, with weights of such a type, and that model with its hash.
+pub(crate) fn golden(file: &str, ty: GgmlType) -> (Gguf, String, Dump) {
+    let model = synthetic("nano-bonsai", 1, ty);
+    let goldens = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/goldens");
+    let gguf = Gguf::open(&model.path).unwrap();
+    (gguf, sha256(&model.path).unwrap(), Dump::open(&goldens.join(file)).unwrap())
+}
+
+/// How many nodes of an operator are bit-equal in such a dump; all that could be evaluated must be.
+fn equal_in_golden(file: &str, ty: GgmlType, op: &str) -> usize {
+    let (gguf, hash, dump) = golden(file, ty);
+    let replay = replayed(&gguf, &hash, &dump).unwrap();
+    for result in &replay.results {
+        let is_filtered = matches!(&result.outcome, Ended::Skipped(why) if why.starts_with(FILTERED));
+        assert!(is_filtered || result.outcome == Ended::Within, "{file}: {result:?}");
+    }
+    replay.results.iter().filter(|result| result.op == op && result.outcome == Ended::Within).count()
+}
+
+#[test]
+fn flash_attention_over_f16_caches_has_the_bits_of_its_build() {
+    assert_eq!(equal_in_golden("flash/nano-7.npz", GgmlType::Q8_0, "FLASH_ATTN_EXT"), 2);
+}
+
+#[test]
+fn products_with_repacked_weights_have_the_bits_of_their_build() {
+    for (file, ty) in [("repacked/q4_0-6.npz", GgmlType::Q4_0), ("repacked/q4_K-6.npz", GgmlType::Q4_K)] {
+        assert_eq!(equal_in_golden(file, ty, "MUL_MAT"), 3, "{ty}");
+        let (gguf, hash, dump) = golden(file, ty);
+        let mut copy = Copy::of_dump(&dump);
+        copy.manifest.run.repack = Some(false);
+        let written = copy.write();
+        let replay = replayed(&gguf, &hash, &Dump::open(&written.path).unwrap()).unwrap();
+        // What comes behind a product that is not in the dump is red as well: it is computed from it.
+        let is_red = |result: &&NodeResult| result.op == "MUL_MAT" && result.outcome == Ended::Over;
+        assert_eq!(replay.results.iter().filter(is_red).count(), 3, "{ty}");
+    }
 }
 
 #[test]

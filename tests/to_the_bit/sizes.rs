@@ -3,24 +3,19 @@
 use std::fs;
 use std::path::Path;
 
-use lockstep::dump::Dump;
-use lockstep::gguf::{Gguf, sha256};
-use lockstep::replay::{Arithmetic, Walk};
+use lockstep::replay::{Arithmetic, Assumed, Walk};
 use serde_json::{Value, json};
 
-use crate::common::{case_folder, model_of_case};
-use crate::mistakes::{MISTAKES, Mistake};
+use crate::mistakes::{MISTAKES, Mistake, opened};
 
 /// u, which errors are given in.
 const U: f64 = 1.0 / 16_777_216.0;
 
 /// How many elements change, of how many, and the largest change as a share of the terms, in u.
 fn measured(mistake: &Mistake) -> Option<(u64, u64, f64)> {
-    let model = model_of_case(mistake.dump.0)?;
-    let (gguf, hash) = (Gguf::open(&model).unwrap(), sha256(&model).unwrap());
-    let dump = Dump::open(&case_folder(mistake.dump.0).join(mistake.dump.1)).unwrap();
+    let (gguf, hash, dump) = opened(mistake.dump)?;
     let of = |arithmetic| Walk::new(arithmetic, &gguf, &hash, &dump).unwrap();
-    let (mut exact, mut own) = (of(Arithmetic::default()), of(Arithmetic::Ggml));
+    let (mut exact, mut own) = (of(Arithmetic::Exact(Assumed::None)), of(Arithmetic::Ggml));
     let mut wrong = of(Arithmetic::Ggml).with_primitives(mistake.primitives);
     let (mut changed, mut all, mut largest) = (0, 0, 0.0f64);
     while let (Some(exact), Some(own), Some(wrong)) =

@@ -24,19 +24,15 @@
 //! In ggml's own arithmetic (`arithmetic::Flash*`) the logits, the weights and all sums are those of the kernel that is taken.
 //! Builds for ARM with f16 arithmetic, whose sums take the weights in f16 too, are not reproduced.
 
-use std::ops::Range;
-
 use rayon::prelude::*;
 
-use super::attention::{Attention, Key, Query, of_cache};
+use super::attention::{Attention, Query};
 use super::f16_accumulator::{Part, accumulate};
 use super::{
     CpuKernel, Exact, Executed, Invocation, Operand, Oracle, OracleError, Rounding, Setting, SumOrder,
-    activation_on_cpu, round_activation, vec_dot_type,
+    activation_on_cpu, flash_in_ggml, round_activation, vec_dot_type,
 };
-use crate::arithmetic::{
-    Activation, Factor, FlashKernel, FlashLogit, FlashShape, FlashSum, Ggml, KV_TILE, Kernel, dot_in_sequence,
-};
+use crate::arithmetic::{FlashKernel, FlashShape};
 use crate::tensor::GgmlType;
 
 pub(super) struct FlashAttnExt;
@@ -92,20 +88,10 @@ impl Oracle for FlashAttnExt {
     }
 
     fn ggml(&self, node: &Invocation<'_>, executed: &Executed<'_>) -> Result<Vec<f32>, OracleError> {
-        let ggml = executed.ggml;
         let shape = shape(node.source(0)?, node.source(1)?, node.source(2)?)
             .filter(|shape| shape.types[0] == GgmlType::F32)
             .ok_or_else(|| node.arithmetic("a query that is not f32"))?;
-        let kernel = FlashKernel::of(ggml.reference_kernels, shape);
-        let attention = Attention::of(node, <[f32]>::to_vec)?;
-        let ty = shape.types[1];
-        let unknown = || node.arithmetic(format!("products with keys of {ty}"));
-        let keys =
-            attention.k_rows().map(|row| of_cache(ty, row)).collect::<Option<_>>().ok_or_else(unknown)?;
-        let flash = Flash { attention, ggml, kernel, types: shape.types, keys };
-        let rows: Option<Vec<Vec<f32>>> =
-            (0..flash.attention.queries()).into_par_iter().map(|at| flash.row(at)).collect();
-        Ok(rows.ok_or_else(unknown)?.concat())
+        flash_in_ggml::attend(node, executed, shape)
     }
 }
 
@@ -113,77 +99,6 @@ impl Oracle for FlashAttnExt {
 fn shape(q: &Operand<'_>, k: &Operand<'_>, v: &Operand<'_>) -> Option<FlashShape> {
     let [_, tokens, _, batches] = q.ne;
     Some(FlashShape { types: [q.ty()?, k.ty()?, v.ty()?], tokens, batches, n_kv: k.ne[1] })
-}
-
-/// An attention as ggml-cpu computes it.
-struct Flash<'a> {
-    attention: Attention<'a>,
-    ggml: Ggml,
-    kernel: FlashKernel,
-    /// Of queries, keys and values.
-    types: [GgmlType; 3],
-    /// The rows of k, of all heads and batches.
-    keys: Vec<Factor>,
-}
-
-impl Flash<'_> {
-    /// A row of the result; none if the product with a key is not known.
-    fn row(&self, at: usize) -> Option<Vec<f32>> {
-        let query = self.attention.query(at);
-        let n_kv = self.attention.n_kv();
-        let mut total = FlashSum::new(self.attention.dv());
-        match self.kernel {
-            FlashKernel::Tiled => {
-                let tiles = query.keys.chunk_by(|a, b| a.index / KV_TILE == b.index / KV_TILE);
-                tiles.for_each(|tile| self.add_tile(&mut total, &query, tile));
-                self.add_sink(&mut total, &query);
-            }
-            FlashKernel::OneChunk => total = self.part(&query, 0..n_kv)?,
-            FlashKernel::Split => {
-                let size = n_kv.div_ceil(self.ggml.n_threads.max(1) as usize).max(1);
-                for first in (0..n_kv).step_by(size) {
-                    total.join(self.ggml.isa, &self.part(&query, first..first + size)?);
-                }
-            }
-        }
-        Some(total.finish())
-    }
-
-    /// The sum over some of the keys; a sink counts among the first.
-    fn part(&self, query: &Query<'_>, range: Range<usize>) -> Option<FlashSum> {
-        let (isa, [_, k, v]) = (self.ggml.isa, self.types);
-        let q = Activation::of(isa, k, query.q)?;
-        let mut sum = FlashSum::new(self.attention.dv());
-        for key in query.keys.iter().filter(|key| range.contains(&key.index)) {
-            let dot = Kernel::VecDot.dot(isa, &self.keys[query.first + key.index], &q)?;
-            sum.add_key(isa, logit(query).of(dot, key.mask), key.v, v == GgmlType::F16);
-        }
-        if range.start == 0 {
-            self.add_sink(&mut sum, query);
-        }
-        Some(sum)
-    }
-
-    /// Adds the visible keys of a tile.
-    fn add_tile(&self, total: &mut FlashSum, query: &Query<'_>, tile: &[Key<'_>]) {
-        let mut logits = [f32::NEG_INFINITY; KV_TILE];
-        for key in tile {
-            let dot = dot_in_sequence(self.ggml.isa, query.q, key.k);
-            logits[key.index % KV_TILE] = logit(query).of(dot, key.mask);
-        }
-        total.add_tile(self.ggml, logits, tile.iter().map(|key| (key.index % KV_TILE, key.v)));
-    }
-
-    fn add_sink(&self, sum: &mut FlashSum, query: &Query<'_>) {
-        if let Some(sink) = query.sink {
-            sum.add_sink(self.ggml.isa, self.kernel, sink as f32);
-        }
-    }
-}
-
-/// How the products of a query become logits.
-fn logit(query: &Query<'_>) -> FlashLogit {
-    FlashLogit { scale: query.scale, softcap: query.softcap, slope: query.single_slope }
 }
 
 /// One row of the result.
@@ -272,7 +187,7 @@ fn in_f16(query: &Query<'_>, attention: &Attention<'_>, parts: u32, order: SumOr
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::arithmetic::GGML_CPU;
+    use crate::arithmetic::{GGML_CPU, Ggml};
     use crate::ops::Rows;
     use crate::ops::exact::Data;
 
@@ -429,28 +344,6 @@ mod tests {
         };
         assert_eq!([ggml(false, 1), ggml(true, 2)], [1.0; 2]);
         assert_eq!(ggml(false, 2), 1.0 + 256.0 * small);
-    }
-
-    #[test]
-    fn keys_of_blocks_are_multiplied_by_their_codes() {
-        let mut k = vec![0.0; 32];
-        (k[0], k[1]) = (127.0, 3.0);
-        let ggml = |k: &[f32]| {
-            let all: Sources<'_> = [
-                float([32, 1, 1, 1], &k.iter().map(|_| 0.5).collect::<Vec<_>>()),
-                Some(Operand { ne: [32, 1, 1, 1], data: Data::Narrow(GgmlType::Q8_0, k.to_vec()) }),
-                float([1; 4], &[2.0]),
-                None,
-                None,
-            ];
-            let params = bits([1.0, 0.0, 0.0]);
-            let ggml = Ggml::of("CPU : ").unwrap();
-            let executed = Executed { ggml, primitives: &GGML_CPU, contiguous: &[] };
-            FlashAttnExt.ggml(&Invocation { ne: [1; 4], ..node(&all, &params) }, &executed)
-        };
-        assert_eq!(ggml(&k).unwrap(), [2.0]);
-        k[1] = 3.3; // no code of a block whose scale is 1
-        assert!(matches!(ggml(&k), Err(OracleError::Arithmetic { .. })));
     }
 
     #[test]

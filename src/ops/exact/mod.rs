@@ -13,6 +13,7 @@ mod centred_norm;
 mod elementwise;
 mod f16_accumulator;
 mod flash_attn_ext;
+mod flash_in_ggml;
 mod gated_delta_net;
 mod get_rows;
 mod glu;
