@@ -70,7 +70,7 @@ fn each_kind_of_weight_has_its_own_line_and_each_tensor_if_wanted() {
             "fold_order: does not apply: the model declares no Hadamard fold",
         ],
     );
-    assert_eq!(outcome.last_line(), "1 asked: 1 decided, 0 tie, 0 none fits; 1 not applicable");
+    assert_eq!(outcome.last_line(), "4 asked: 4 decided, 0 tie, 0 none fits; 4 not applicable");
 }
 
 #[test]
