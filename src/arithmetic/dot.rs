@@ -10,7 +10,7 @@ const AVX512: usize = 16;
 const REGISTERS: usize = 4;
 
 /// `ggml_vec_dot_f32`. Scalar: products rounded to f32, added in f64. Else: four registers of fused sums, added as a tree; to that
-/// the rest [in order](in_order).
+/// the rest in order (`in_order`).
 pub fn dot_f32(isa: Isa, x: &[f32], y: &[f32]) -> f32 {
     match in_registers(isa, x, y) {
         None => in_f64(0.0, x, y) as f32,
