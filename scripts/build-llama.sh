@@ -9,7 +9,8 @@ build-llama.sh: build llama.cpp (static, CPU only) and llama-dump
 
 usage: scripts/build-llama.sh [--help | [--build BUILD] [PROGRAM]]
 
-  PROGRAM        a folder of scripts/ whose .cpp files are compiled and linked to llama.cpp: llama-dump (default) or op-goldens
+  PROGRAM        a folder of scripts/ whose .cpp files are compiled and linked to llama.cpp: llama-dump (default), op-goldens or
+                 zoo-models
   --build BUILD  link it to another build than the usual one, which is the pinned tree with AVX2, FMA and F16C on x86-64:
     scalar       the pinned tree for any x86-64: no SSE3 and later, no AVX, FMA and F16C, no repacked weights, no llamafile
     avx512       the pinned tree with AVX-512 F, CD, VL, DQ, BW, VBMI, VNNI and BF16 as well
@@ -85,7 +86,7 @@ while [ $# -gt 0 ]; do
             shift
             ;;
         --unfused | --early-2026) choose "${1#--}" ;;
-        llama-dump | op-goldens) PROGRAM=$1 ;;
+        llama-dump | op-goldens | zoo-models) PROGRAM=$1 ;;
         *) die "unknown argument '$1' (see --help)" ;;
     esac
     shift
@@ -259,13 +260,15 @@ build_libraries() {
 
 compile_program() { # BUILD-DIR
     say "compiling $PROGRAM"
-    local libraries group=() end=() changes=()
+    local libraries group=() end=() changes=() own=()
+    # Sources of llama.cpp's tests, of which all that is not called is left out.
+    [ "$PROGRAM" != zoo-models ] || own=("-I$TREE"/{tests,common,src,vendor} -ffunction-sections -Wl,--gc-sections)
     [ -z "$CHANGES" ] || changes=("-DLOCKSTEP_LLAMA_CHANGES=\"$CHANGES\"")
     mapfile -t libraries < <(find "$1" -name 'libllama.a' -o -name 'libggml*.a' | sort -r)
     if [ "$(uname -s)" = Linux ]; then
         group=(-Wl,--start-group) end=(-Wl,--end-group -ldl)
     fi
-    "$COMPILER" -std=c++17 -O2 -pthread "-DLOCKSTEP_LLAMA_BUILD=$BUILD" "-DLOCKSTEP_LLAMA_COMMIT=\"$COMMIT\"" "${changes[@]}" \
+    "$COMPILER" -std=c++17 -O2 -pthread "-DLOCKSTEP_LLAMA_BUILD=$BUILD" "-DLOCKSTEP_LLAMA_COMMIT=\"$COMMIT\"" "${changes[@]}" "${own[@]}" \
         -I "$TREE/include" -I "$TREE/ggml/include" "$HERE/$PROGRAM"/*.cpp -o "$SCRATCH/$PROGRAM" \
         "${group[@]}" "${libraries[@]}" "${end[@]}" -lm >&2 || die "$PROGRAM did not compile against $TREE"
     "$SCRATCH/$PROGRAM" --help >/dev/null || die "$PROGRAM was built but does not run on this machine"

@@ -1,4 +1,4 @@
-// FLASH_ATTN_EXT.
+// FLASH_ATTN_EXT, LIGHTNING_INDEXER.
 
 #include "goldens.h"
 
@@ -45,6 +45,28 @@ ggml_tensor * attention(Inputs & in, const Shape & s) {
     return node;
 }
 
+struct Index {
+    int64_t   d = 20, n_kv = 9, tokens = 3, heads = 5, sequences = 1, masks = 1;
+    ggml_type k = GGML_TYPE_F32;
+    bool      strided = false;
+};
+
+ggml_tensor * indexer(Inputs & in, const Index & s) {
+    auto floats = [&](Extents ne) { return s.strided ? in.padded(ne) : in.random(ne); };
+    ggml_tensor * mask = ggml_new_tensor_4d(in.ctx, GGML_TYPE_F16, s.n_kv, s.tokens, 1, s.masks);
+    for (int64_t i = 0; i < ggml_nelements(mask); i++) {
+        const bool finite = in.uniform() < 0.5;
+        static_cast<ggml_fp16_t *>(mask->data)[i] = ggml_fp32_to_fp16(finite ? static_cast<float>(in.uniform()) : 0);
+    }
+    // one key in front of each token is masked
+    for (int64_t row = 0; row < ggml_nrows(mask); row++) {
+        static_cast<ggml_fp16_t *>(mask->data)[row * s.n_kv + row % s.n_kv] = ggml_fp32_to_fp16(-INFINITY);
+    }
+    ggml_tensor * w = floats({ s.heads, s.tokens, 1, s.sequences });
+    return ggml_lightning_indexer(in.ctx, floats({ s.d, s.heads, s.tokens, s.sequences }),
+                                  in.random({ s.d, 1, s.n_kv, s.sequences }, 1, s.k), w, mask);
+}
+
 } // namespace
 
 void add_attention(Goldens & g) {
@@ -73,4 +95,16 @@ void add_attention(Goldens & g) {
         tiled(s);
         s.max_bias = 8, s.sinks = true, s.softcap = 2;
     });
+
+    auto add_index = [&](const std::string & name, const std::function<void(Index &)> & change) {
+        Index shape;
+        change(shape);
+        g.add("lightning_indexer" + name, [=](Inputs & in) { return indexer(in, shape); });
+    };
+    add_index("", [](Index &) {});
+    add_index(" of rows with registers and a rest", [](Index & s) { s.d = 77; });
+    add_index(" of f16", [](Index & s) { s.k = GGML_TYPE_F16; });
+    add_index(" of q8_0", [](Index & s) { s.k = GGML_TYPE_Q8_0, s.d = 32; });
+    add_index(" of sequences with one mask", [](Index & s) { s.sequences = 2; });
+    add_index(" of sequences with masks, strided", [](Index & s) { s.sequences = 4, s.masks = 2, s.strided = true, s.tokens = 2; });
 }

@@ -1,4 +1,4 @@
-// ADD, SUB, MUL, DIV, SCALE, SQR, SQRT, LOG, SIN, COS, CLAMP, UNARY, GLU.
+// ADD, SUB, MUL, DIV, ADD_ID, ARANGE, SCALE, SQR, SQRT, LOG, SIN, COS, CLAMP, UNARY, GLU.
 
 #include "goldens.h"
 
@@ -82,6 +82,14 @@ void gated(Goldens & g) {
 } // namespace
 
 void add_elementwise(Goldens & g) {
+    g.add("add_id", [](Inputs & in) {
+        return ggml_add_id(in.ctx, in.random({ 11, 2, 3, 1 }), in.random({ 11, 4, 1, 1 }), in.ints({ 2, 3, 1, 1 }, { 2, 0, 3, 2, 1, 3 }));
+    });
+    g.add("add_id, strided", [](Inputs & in) {
+        return ggml_add_id(in.ctx, in.padded({ 5, 2, 2, 1 }), in.padded({ 5, 3, 1, 1 }), in.ints({ 2, 2, 1, 1 }, { 2, 0, 0, 1 }));
+    });
+    g.add("arange", [](Inputs & in) { return ggml_arange(in.ctx, 0, 19, 1); });
+    g.add("arange from below zero by parts", [](Inputs & in) { return ggml_arange(in.ctx, -1.7f, 4, 0.3f); });
     binaries(g);
     g.add("scale", [](Inputs & in) { return ggml_scale(in.ctx, in.random({ 19, 2, 1, 1 }), 0.3f); });
     g.add("scale with a bias", [](Inputs & in) { return ggml_scale_bias(in.ctx, in.random({ 19, 2, 1, 1 }), -1.7f, 0.9f); });

@@ -49,6 +49,7 @@ class Goldens {
 // The cases, by what their operators do. Sizes are small and odd, so that vectorised loops have a remainder.
 void add_attention(Goldens & goldens);
 void add_elementwise(Goldens & goldens);
+void add_hyper_connections(Goldens & goldens);
 void add_matrices(Goldens & goldens);
 void add_moves(Goldens & goldens);
 void add_rope(Goldens & goldens);

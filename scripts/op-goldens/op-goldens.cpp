@@ -183,6 +183,7 @@ int main(int argc, char ** argv) {
         Goldens goldens;
         add_attention(goldens);
         add_elementwise(goldens);
+        add_hyper_connections(goldens);
         add_matrices(goldens);
         add_moves(goldens);
         add_rope(goldens);

@@ -18,6 +18,19 @@ pub fn dot_f32(isa: Isa, x: &[f32], y: &[f32]) -> f32 {
     }
 }
 
+/// The sum over a row of a state with one decay, in `ggml_compute_forward_ssm_scan_f32` (ops.cpp): whole registers as [`dot_f32`]
+/// takes them, and to that the rest [one by one](dot_one_by_one).
+pub fn dot_of_scan(isa: Isa, x: &[f32], y: &[f32]) -> f32 {
+    let (whole, x, y) = in_registers(isa, x, y).unwrap_or((0.0, x, y));
+    dot_one_by_one(isa, whole, x, y)
+}
+
+/// A sum in f32, in order, in a loop of which gcc makes no registers as it stores something as well; fused where the build has the
+/// instruction.
+pub fn dot_one_by_one(isa: Isa, from: f32, x: &[f32], y: &[f32]) -> f32 {
+    x.iter().zip(y).fold(from, |sum, (&x, &y)| isa.madd(x, y, sum))
+}
+
 /// `ggml_vec_dot_f16` of values of f16. Scalar: as f32; else as f32, but the rest is added in f64.
 pub fn dot_f16(isa: Isa, x: &[f32], y: &[f32]) -> f32 {
     match in_registers(isa, x, y) {
@@ -158,6 +171,22 @@ mod tests {
         (x[0], x[8], x[16], x[32], x[33]) = (BIG, 0.0, 0.0, 1.0, 1.0);
         assert_eq!(dot_f16(Isa::Avx2, &x, &[1.0; 34]), BIG + 2.0);
         assert_eq!(dot_f32(Isa::Avx2, &x, &[1.0; 34]), BIG);
+    }
+
+    #[test]
+    fn a_scan_fuses_what_fills_no_register() {
+        let a = 1.0 + 2f32.powi(-12); // a^2 is no f32: 2^-24 is lost of it
+        let rest = |isa| {
+            let (mut x, mut y) = ([0f32; 36], [1f32; 36]);
+            (x[0], x[35], y[35]) = (-(a * a), a, a);
+            (dot_of_scan(isa, &x, &y), dot_one_by_one(isa, 0.0, &x, &y))
+        };
+        let lost = 2f32.powi(-24);
+        assert_eq!((rest(Isa::Sse2), rest(Isa::Avx2)), ((0.0, 0.0), (lost, lost)));
+        let mut x = [0f32; 32];
+        (x[0], x[8], x[16]) = (BIG, 1.0, -BIG);
+        let of = |isa| (dot_of_scan(isa, &x, &[1.0; 32]), dot_one_by_one(isa, 0.0, &x, &[1.0; 32]));
+        assert_eq!((of(Isa::Sse2), of(Isa::Avx2)), ((0.0, 0.0), (1.0, 0.0)));
     }
 
     #[test]

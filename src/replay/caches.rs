@@ -153,7 +153,7 @@ fn bytes_of(leaf: &Leaf) -> Option<usize> {
 }
 
 /// The layout with blocks for elements; none if a row has a part of one.
-fn in_blocks(layout: &Layout, ty: GgmlType) -> Option<Layout> {
+pub(super) fn in_blocks(layout: &Layout, ty: GgmlType) -> Option<Layout> {
     let ([ne0, rest @ ..], block) = (layout.ne, ty.block_elements() as u64);
     let [n1, n2, n3] = rest;
     ne0.is_multiple_of(block).then_some(Layout { ne: [ne0 / block, n1, n2, n3], nb: layout.nb })

@@ -114,8 +114,9 @@ impl Default for Evaluated {
 
 /// Operators whose every element is a monotone function of one element of each source, while the others stay: over a box of
 /// inputs, such a function is farthest from its middle at a corner.
-const MONOTONE: [&str; 17] = [
+const MONOTONE: [&str; 18] = [
     "ADD",
+    "ADD_ID",
     "SUB",
     "MUL",
     "SCALE",

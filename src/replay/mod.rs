@@ -14,6 +14,7 @@ mod results;
 mod snapshots;
 mod stored;
 mod walk;
+mod weights;
 
 pub use bits::{Bits, arithmetic_of};
 pub use error::ReplayError;

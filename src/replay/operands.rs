@@ -3,10 +3,9 @@
 use super::caches::{Caches, Read};
 use super::evaluate::{Run, is_unambiguous};
 use super::results::Results;
-use super::snapshots;
-use crate::dump::{Dump, DumpError, LeafKind, Node, Origin, Source};
+use super::{snapshots, weights};
+use crate::dump::{Dump, DumpError, Leaf, LeafKind, Node, Origin, Source};
 use crate::gguf::Gguf;
-use crate::ops::Rows;
 use crate::ops::exact::{Data, Operand, vec_dot_type};
 use crate::quant;
 use crate::tensor::GgmlType;
@@ -48,7 +47,7 @@ pub(super) struct Derived {
     pub(super) slack: Vec<f64>,
 }
 
-type Found<T> = Result<T, String>;
+pub(super) type Found<T> = Result<T, String>;
 /// A source, with what is known of it if it had to be evaluated.
 type Operated<'a> = (Operand<'a>, Option<Derived>);
 
@@ -102,20 +101,19 @@ impl<'a> Operands<'a> {
                 Some(node) if self.is_between_names(node) => return self.derive(node, known),
                 Some(node) => match self.dump.bytes(node)? {
                     Some(bytes) => plain(node.ty, node.ne, &bytes, name),
-                    None if node
-                        .view_of
-                        .as_ref()
-                        .is_some_and(|view| matches!(view.root, Origin::Leaf(_))) =>
-                    {
-                        return Ok(self.view_of_cache(node, caches));
-                    }
-                    None => return self.derive(node, known),
+                    None => match node.view_of.as_ref().map(|view| view.root) {
+                        Some(Origin::Leaf(leaf)) => match self.weight(leaf) {
+                            Some(leaf) => weights::view(self.gguf, leaf, node),
+                            None => return Ok(self.view_of_cache(node, caches)),
+                        },
+                        _ => return self.derive(node, known),
+                    },
                 },
             },
             Origin::Leaf(id) => match self.dump.leaf(id) {
                 None => Err(format!("a source is not in the graph: {name}")),
                 Some(leaf) => match leaf.kind {
-                    LeafKind::Weight => self.weight(name),
+                    LeafKind::Weight => weights::whole(self.gguf, name),
                     LeafKind::Cache => {
                         return Ok(of_cache(
                             caches.read(id, &leaf.layout(), 0, leaf.ty),
@@ -181,14 +179,9 @@ impl<'a> Operands<'a> {
         of_cache(read, node.ty, node.ne, &view.name)
     }
 
-    fn weight(&self, name: &str) -> Found<Operand<'a>> {
-        let tensor = self.gguf.tensor(name).ok_or_else(|| format!("a weight is not in the model: {name}"))?;
-        let [n_in, n1, n2, n3] = tensor.info.ne;
-        let rows = Rows::new(tensor.info.ty, tensor.data, n_in as usize, (n1 * n2 * n3) as usize);
-        Ok(Operand {
-            ne: tensor.info.ne,
-            data: Data::Weight(rows.map_err(|e| format!("a weight cannot be decoded: {name}, {e}"))?),
-        })
+    /// The weight with this number; none if it is none.
+    fn weight(&self, leaf: u32) -> Option<&'a Leaf> {
+        self.dump.leaf(leaf).filter(|leaf| leaf.kind == LeafKind::Weight)
     }
 }
 
@@ -201,7 +194,7 @@ fn of_cache<'a>(read: Option<Read>, ty: GgmlType, ne: [u64; 4], name: &str) -> F
 }
 
 /// Packed bytes: of a plain type, or blocks.
-fn plain<'a>(ty: GgmlType, ne: [u64; 4], bytes: &[u8], name: &str) -> Found<Operand<'a>> {
+pub(super) fn plain<'a>(ty: GgmlType, ne: [u64; 4], bytes: &[u8], name: &str) -> Found<Operand<'a>> {
     let data = match ty {
         GgmlType::I32 => {
             Data::Int(bytes.as_chunks::<4>().0.iter().map(|b| i32::from_le_bytes(*b).into()).collect())

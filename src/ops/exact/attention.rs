@@ -214,7 +214,10 @@ pub(super) fn of_cache(ty: GgmlType, row: &[f32]) -> Option<Factor> {
 }
 
 /// The extents and values of a source of floats, as many as the extents say.
-fn values<'a>(node: &Invocation<'a>, index: usize) -> Result<(Extents, Cow<'a, [f32]>), OracleError> {
+pub(super) fn values<'a>(
+    node: &Invocation<'a>,
+    index: usize,
+) -> Result<(Extents, Cow<'a, [f32]>), OracleError> {
     let source = node.source(index)?;
     let values = source.floats().ok_or_else(|| node.shape(format!("source {index} holds integers")))?;
     let ne = source.ne.map(|n| n as usize);

@@ -48,6 +48,12 @@ impl Oracle for Glu {
     fn ggml(&self, node: &Invocation<'_>, executed: &Executed<'_>) -> Result<Vec<f32>, OracleError> {
         let (mut gate, up) = halves(node)?;
         let (ggml, primitives, width) = (executed.ggml, executed.primitives, node.ne[0] as usize);
+        let (alpha, limit) = (node.single(2), node.single(3));
+        let within = |up: f32| match up {
+            up if up < -limit => -limit,
+            up if limit < up => limit,
+            up => up,
+        };
         let mut by_element = |f: &dyn Fn(f32, f32) -> f32| {
             gate.iter_mut().zip(&up).for_each(|(gate, &up)| *gate = f(*gate, up));
         };
@@ -62,6 +68,14 @@ impl Oracle for Glu {
                 by_element(&|gate, up| if gate <= -10.0 { 0.0 } else { (primitives.gelu)(ggml, gate) * up })
             }
             Some("GEGLU_QUICK") => by_element(&|gate, up| (primitives.gelu_quick)(gate) * up),
+            Some("SWIGLU_CLAMP") => by_element(&|gate, up| {
+                let gate = if limit < gate { limit } else { gate };
+                gate / (1.0 + (-gate).exp()) * within(up)
+            }),
+            Some("SWIGLU_OAI") => by_element(&|gate, up| {
+                let gate = if limit < gate { limit } else { gate };
+                gate / (1.0 + (alpha * -gate).exp()) * (within(up) + 1.0)
+            }),
             _ => return Err(node.arithmetic("this function")),
         }
         Ok(gate)
@@ -88,6 +102,7 @@ fn halves(node: &Invocation<'_>) -> Result<(Vec<f32>, Vec<f32>), OracleError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::arithmetic::{GGML_CPU, Ggml};
     use crate::ops::exact::{Data, Operand};
 
     fn float(ne: [u64; 4], values: &[f32]) -> Option<Operand<'static>> {
@@ -122,5 +137,11 @@ mod tests {
         assert_eq!(Glu.exact(&node).unwrap().values, expected);
         let clamped = Glu.exact(&Invocation { variant: Some("SWIGLU_CLAMP"), ..node }).unwrap();
         assert_eq!(clamped.values, [-2.0 * silu(2.0, 1.0).value, 2.0 * silu(-9.0, 1.0).value]);
+        let ggml = Ggml::of("CPU : ").unwrap();
+        let executed = Executed { ggml, primitives: &GGML_CPU, contiguous: &[] };
+        let single = |x: f32| x / (1.0 + (-x).exp());
+        let of = |variant| Glu.ggml(&Invocation { variant: Some(variant), ..node }, &executed).unwrap();
+        assert_eq!(of("SWIGLU_OAI"), [-single(2.0), single(-9.0) * 3.0]);
+        assert_eq!(of("SWIGLU_CLAMP"), [single(2.0) * -2.0, single(-9.0) * 2.0]);
     }
 }

@@ -8,8 +8,13 @@
 //! (CONTRIBUTING.md).
 
 mod activation;
+mod add_id;
+mod arange;
 mod attention;
 mod centred_norm;
+mod dsv4_hc_comb;
+mod dsv4_hc_post;
+mod dsv4_hc_pre;
 mod elementwise;
 mod f16_accumulator;
 mod flash_attn_ext;
@@ -17,9 +22,12 @@ mod flash_in_ggml;
 mod gated_delta_net;
 mod get_rows;
 mod glu;
+mod lightning_indexer;
 mod math;
+mod matrices;
 mod moves;
 mod mul_mat;
+mod mul_mat_id;
 mod norm;
 mod operand;
 mod place;
@@ -29,9 +37,11 @@ mod rounding;
 mod roundings;
 mod set;
 mod set_rows;
+mod sinkhorn;
 mod soft_max;
 mod solve_tri;
 mod ssm_conv;
+mod ssm_scan;
 mod sums;
 mod unary;
 
@@ -44,6 +54,9 @@ pub use roundings::{ActivationRounding, CpuKernel, MmqLayout, Rounding, Setting,
 use thiserror::Error;
 
 use crate::arithmetic::{Ggml, Primitives};
+
+/// Half the distance from 1 to the next f32: the relative error of one rounding.
+const U: f64 = f32::EPSILON as f64 / 2.0;
 
 /// A node to evaluate: its operator with parameters, the extents of its result, and its sources.
 #[derive(Clone, Copy, Debug)]
@@ -165,15 +178,22 @@ pub trait Oracle: Sync {
 
 /// The files here and their oracles; `tests/registries.rs` compares this table with the folder.
 pub const ORACLES: &[(&str, &dyn Oracle)] = &[
+    ("add_id", &add_id::AddId),
+    ("arange", &arange::Arange),
     ("centred_norm", &centred_norm::CentredNorm),
+    ("dsv4_hc_comb", &dsv4_hc_comb::Dsv4HcComb),
+    ("dsv4_hc_post", &dsv4_hc_post::Dsv4HcPost),
+    ("dsv4_hc_pre", &dsv4_hc_pre::Dsv4HcPre),
     ("elementwise", &elementwise::Elementwise),
     ("flash_attn_ext", &flash_attn_ext::FlashAttnExt),
     ("gated_delta_net", &gated_delta_net::GatedDeltaNet),
     ("get_rows", &get_rows::GetRows),
     ("glu", &glu::Glu),
+    ("lightning_indexer", &lightning_indexer::LightningIndexer),
     ("math", &math::Math),
     ("moves", &moves::Moves),
     ("mul_mat", &mul_mat::MulMat),
+    ("mul_mat_id", &mul_mat_id::MulMatId),
     ("norm", &norm::Norm),
     ("place", &place::Place),
     ("rope", &rope::RopeOracle),
@@ -182,6 +202,7 @@ pub const ORACLES: &[(&str, &dyn Oracle)] = &[
     ("soft_max", &soft_max::SoftMax),
     ("solve_tri", &solve_tri::SolveTri),
     ("ssm_conv", &ssm_conv::SsmConv),
+    ("ssm_scan", &ssm_scan::SsmScan),
     ("sums", &sums::Sums),
     ("unary", &unary::Unary),
 ];
