@@ -25,8 +25,8 @@ pub fn dot_of_scan(isa: Isa, x: &[f32], y: &[f32]) -> f32 {
     dot_one_by_one(isa, whole, x, y)
 }
 
-/// A sum in f32, in order, in a loop of which gcc makes no registers as it stores something as well; fused where the build has the
-/// instruction.
+/// A sum in f32, in order, fused where the build has the instruction: an element of `simd_gemm` (simd-gemm.h), and a loop of which gcc
+/// makes no registers as it stores something as well.
 pub fn dot_one_by_one(isa: Isa, from: f32, x: &[f32], y: &[f32]) -> f32 {
     x.iter().zip(y).fold(from, |sum, (&x, &y)| isa.madd(x, y, sum))
 }

@@ -24,7 +24,7 @@ pub use delta_net::{DeltaToken, delta_token};
 pub use dot::{dot_bf16, dot_f16, dot_f32, dot_of_scan, dot_one_by_one};
 pub use exp::{exp_row, silu_row, swiglu_row, v_expf};
 pub use factors::{Activation, Block32, Block256, Factor};
-pub use flash::{FlashKernel, FlashLogit, FlashShape, FlashSum, KV_TILE, dot_in_sequence};
+pub use flash::{FlashKernel, FlashLogit, FlashShape, FlashSum, KV_TILE};
 pub use gelu::{gelu, gelu_quick};
 pub use isa::{Ggml, Isa, UnknownBuild};
 pub use primitives::{GGML_CPU, Primitives};

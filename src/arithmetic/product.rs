@@ -122,9 +122,9 @@ impl Default for Product {
 }
 
 impl Product {
-    /// Of a product of this shape.
-    pub fn of(ggml: Ggml, shape: Shape) -> Product {
-        Product { kernel: Kernel::of(ggml, shape), ty: shape.ty }
+    /// Of a product of this shape, in the order of operations of the build that is followed; the default if none is.
+    pub fn of(ggml: Option<Ggml>, shape: Shape) -> Product {
+        ggml.map_or_else(Product::default, |ggml| Product { kernel: Kernel::of(ggml, shape), ty: shape.ty })
     }
 
     /// The element, of values that the type holds.

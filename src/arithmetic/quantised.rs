@@ -227,12 +227,12 @@ pub(super) fn dot_of_tile(ty: GgmlType, row: &[Integers], x: &Activation) -> Opt
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::arithmetic::Factor;
 
-    /// Bytes that make finite blocks, and an activation.
-    fn operands(ty: GgmlType) -> (Vec<Integers>, Vec<f32>) {
+    /// A row of blocks, and an activation.
+    pub(in crate::arithmetic) fn operands(ty: GgmlType) -> (Vec<Integers>, Vec<f32>) {
         let values: Vec<f32> = (0..512).map(|i: i32| ((i * 37 % 101) as f32 - 50.0) / 64.0).collect();
         let row = crate::quant::encode(ty, &values).unwrap();
         let Some(Factor::Blocks(_, blocks)) = Factor::of_blocks(ty, &row) else { panic!("{ty}") };

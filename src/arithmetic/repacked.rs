@@ -114,14 +114,7 @@ fn of_256(row: &[Integers], x: &[Block256], run: usize) -> f32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::arithmetic::Factor;
-
-    fn operands(ty: GgmlType) -> (Vec<Integers>, Vec<f32>) {
-        let values: Vec<f32> = (0..512).map(|i: i32| ((i * 37 % 101) as f32 - 50.0) / 64.0).collect();
-        let row = crate::quant::encode(ty, &values).unwrap();
-        let Some(Factor::Blocks(_, blocks)) = Factor::of_blocks(ty, &row) else { panic!("{ty}") };
-        (blocks, (0..512).map(|i: i32| ((i * 53 % 89) as f32 - 44.0) / 31.0).collect())
-    }
+    use crate::arithmetic::quantised::tests::operands;
 
     #[test]
     fn weights_of_whole_groups_of_rows_are_repacked() {

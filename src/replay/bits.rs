@@ -46,7 +46,7 @@ fn of_manifest(manifest: &Manifest) -> Result<Ggml, UnknownBuild> {
 }
 
 /// Compares what the dump holds with computed values, bit by bit. An element of which nothing was computed (NaN where the
-/// reference has a number) differs.
+/// reference has a number) differs; NaN of the reference is not finite, whatever was computed.
 pub(super) fn judge(
     about: NodeResult,
     ty: GgmlType,
@@ -77,13 +77,18 @@ pub(super) fn judge(
     let _ = quant::decode(ty, held, &mut reference);
     let is_zero = reference.iter().all(|&value| value == 0.0) && values.iter().all(|&value| value == 0.0);
     let first = |of: &dyn Fn(usize) -> f64| if values.is_empty() { 0.0 } else { of(worst * per_block) };
+    let outcome = match bits.differing {
+        _ if reference.iter().any(|value| value.is_nan()) => Outcome::NonFinite,
+        0 => Outcome::Within,
+        _ => Outcome::Over,
+    };
     NodeResult {
-        outcome: if bits.differing == 0 { Outcome::Within } else { Outcome::Over },
         is_zero,
         worst_index: (worst * per_block) as u64,
         reference: first(&|at| reference[at].into()),
         exact: first(&|at| values[at]),
-        share: if bits.differing == 0 { 0.0 } else { f64::INFINITY },
+        share: if outcome == Outcome::Within { 0.0 } else { f64::INFINITY },
+        outcome,
         bits: Some(bits),
         ..about
     }
@@ -149,6 +154,14 @@ mod tests {
         assert_eq!(zero.bits, Some(Bits { elements: 3, differing: 1, ulps: 1 }));
         let none = judged(GgmlType::F32, &held, &[f64::NAN, -2.0, 0.0]);
         assert_eq!(none.outcome, Outcome::Over);
+    }
+
+    #[test]
+    fn equal_infinities_are_a_mask_and_nan_is_not_finite() {
+        let mask = judged(GgmlType::F32, &single(&[f32::NEG_INFINITY, 1.0]), &[f64::NEG_INFINITY, 1.0]);
+        assert_eq!(mask.outcome, Outcome::Within);
+        let nan = judged(GgmlType::F32, &single(&[f32::NAN, 1.0]), &[f64::NAN, 1.0]);
+        assert_eq!((nan.outcome, nan.share), (Outcome::NonFinite, f64::INFINITY));
     }
 
     #[test]

@@ -224,7 +224,7 @@ impl Context<'_, '_, '_> {
     /// How elements of a product of floats are formed, in the order of operations that is followed.
     fn product(&self, ty: GgmlType, rows: usize, columns: usize, contiguous: bool) -> Product {
         let shape = Shape { ty, rows, columns, contiguous };
-        self.numerics.ggml.map_or(Product::default(), |ggml| Product::of(ggml, shape))
+        Product::of(self.numerics.ggml, shape)
     }
 
     /// The norm of every layer and of the head; the delta net's own is apart.

@@ -7,7 +7,7 @@ use rayon::prelude::*;
 use super::attention::{Attention, Key, Query, of_cache};
 use super::{Executed, Invocation, OracleError};
 use crate::arithmetic::{
-    Factor, FlashKernel, FlashLogit, FlashShape, FlashSum, Ggml, KV_TILE, Kernel, Primitives, dot_in_sequence,
+    Factor, FlashKernel, FlashLogit, FlashShape, FlashSum, Ggml, KV_TILE, Kernel, Primitives, dot_one_by_one,
 };
 use crate::tensor::GgmlType;
 
@@ -85,7 +85,7 @@ impl Flash<'_> {
     fn add_tile(&self, total: &mut FlashSum, query: &Query<'_>, tile: &[Key<'_>]) {
         let mut logits = [f32::NEG_INFINITY; KV_TILE];
         for key in tile {
-            let dot = dot_in_sequence(self.ggml.isa, query.q, key.k);
+            let dot = dot_one_by_one(self.ggml.isa, 0.0, query.q, key.k);
             logits[key.index % KV_TILE] = logit(query).of(dot, key.mask);
         }
         total.add_tile(self.ggml, logits, tile.iter().map(|key| (key.index % KV_TILE, key.v)));

@@ -75,7 +75,7 @@ impl<T: Real> DeltaSteps<T> for Emitted<'_, '_, T> {
 
     fn product(&self, rows: usize, columns: usize, contiguous: bool) -> Product {
         let shape = Shape { ty: GgmlType::F32, rows, columns, contiguous };
-        self.ggml.map_or(Product::default(), |ggml| Product::of(ggml, shape))
+        Product::of(self.ggml, shape)
     }
 
     fn view(&mut self, name: &'static str, values: ArrayView4<'_, T>) -> Result<(), EngineError> {
