@@ -302,6 +302,7 @@ fn helpers_are_told_apart() {
             &[
                 "activation",
                 "attention",
+                "choice",
                 "f16_accumulator",
                 "flash_in_ggml",
                 "matrices",

@@ -233,15 +233,21 @@ private:
         return record_leaf(t);
     }
 
+    /// A leaf is told by its memory: that of the weights, that of the graph (inputs), or one that lasts and is neither, which only
+    /// caches have. Some models give theirs other names.
     static const char * kind_of(const ggml_tensor * t) {
-        for (const char * prefix : { "cache_k_l", "cache_v_l", "cache_r_l", "cache_s_l" }) {
-            if (starts_with(t->name, prefix)) {
-                return "cache";
-            }
-        }
         const ggml_tensor * root = t->view_src ? t->view_src : t;
-        const bool weight = root->buffer && ggml_backend_buffer_get_usage(root->buffer) == GGML_BACKEND_BUFFER_USAGE_WEIGHTS;
-        return weight ? "weight" : "input";
+        if (starts_with(root->name, "cache_")) {
+            return "cache";
+        }
+        if (!root->buffer || (root->flags & GGML_TENSOR_FLAG_INPUT)) {
+            return "input";
+        }
+        switch (ggml_backend_buffer_get_usage(root->buffer)) {
+            case GGML_BACKEND_BUFFER_USAGE_WEIGHTS: return "weight";
+            case GGML_BACKEND_BUFFER_USAGE_COMPUTE: return "input";
+            default: return "cache";
+        }
     }
 
     static bool is_input(const ggml_tensor * t) { return std::strcmp(kind_of(t), "input") == 0; }

@@ -53,4 +53,5 @@ void add_hyper_connections(Goldens & goldens);
 void add_matrices(Goldens & goldens);
 void add_moves(Goldens & goldens);
 void add_rope(Goldens & goldens);
+void add_routing(Goldens & goldens);
 void add_rows(Goldens & goldens);

@@ -9,6 +9,13 @@ void add_moves(Goldens & g) {
     g.add("dup", [](Inputs & in) { return ggml_dup(in.ctx, in.padded({ 5, 3, 2, 1 })); });
     g.add("cpy to another shape, strided", [](Inputs & in) { return ggml_cpy(in.ctx, in.random({ 6, 4, 1, 1 }), in.padded({ 4, 3, 2, 1 })); });
     g.add("reshape", [](Inputs & in) { return ggml_reshape_3d(in.ctx, in.random({ 6, 4, 1, 1 }), 2, 3, 4); });
+    // Of 16777217, which f32 does not hold, integers keep every digit.
+    g.add("cont of integers", [](Inputs & in) { return ggml_cont(in.ctx, ggml_transpose(in.ctx, in.ints({ 3, 2, 1, 1 }, { 5, -1, 0, 16777217, 7, 2 }))); });
+    g.add("cpy of numbers to integers", [](Inputs & in) { return ggml_cast(in.ctx, in.floats({ 5, 1, 1, 1 }, { 1.9f, -1.9f, 0, 3, 1e6f }), GGML_TYPE_I32); });
+    g.add("cpy of integers to numbers", [](Inputs & in) { return ggml_cast(in.ctx, in.ints({ 4, 1, 1, 1 }, { 5, -1, 0, 16777217 }), GGML_TYPE_F32); });
+    g.add("concat of integers", [](Inputs & in) {
+        return ggml_concat(in.ctx, in.ints({ 2, 2, 1, 1 }, { 1, 2, 3, 16777217 }), in.ints({ 1, 2, 1, 1 }, { 5, 6 }), 0);
+    });
     for (int dim = 0; dim < 4; dim++) {
         g.add("concat along " + std::to_string(dim), [=](Inputs & in) {
             Extents a{ 3, 2, 2, 1 }, b{ 3, 2, 2, 1 };
@@ -47,6 +54,9 @@ void add_moves(Goldens & g) {
             return ggml_get_rows(in.ctx, in.random({ 32, 5, 1, 1 }, 1, type), in.ints({ 3, 1, 1, 1 }, { 4, 0, 4 }));
         });
     }
+    g.add("get_rows of integers", [](Inputs & in) {
+        return ggml_get_rows(in.ctx, in.ints({ 2, 3, 1, 1 }, { 1, 2, -3, 16777217, 5, 6 }), in.ints({ 2, 1, 1, 1 }, { 1, 0 }));
+    });
     g.add("get_rows of each matrix", [](Inputs & in) {
         return ggml_get_rows(in.ctx, in.padded({ 5, 4, 2, 2 }), in.ints({ 3, 2, 2, 1 }, { 3, 0, 1, 2, 2, 0, 1, 3, 0, 0, 1, 2 }));
     });

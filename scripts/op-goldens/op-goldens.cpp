@@ -187,6 +187,7 @@ int main(int argc, char ** argv) {
         add_matrices(goldens);
         add_moves(goldens);
         add_rope(goldens);
+    add_routing(goldens);
         add_rows(goldens);
         size_t cases = 0;
         for (const auto & [file, lines] : goldens.files) {

@@ -19,6 +19,7 @@ mod quantised;
 mod repacked;
 mod rope;
 mod rows;
+mod sort;
 
 pub use delta_net::{DeltaToken, delta_token};
 pub use dot::{dot_bf16, dot_f16, dot_f32, dot_of_scan, dot_one_by_one};
@@ -33,3 +34,4 @@ pub use rope::{Pair, RopeAngles, rotate};
 pub use rows::{
     Mask, conv, cumsum, l2_norm, mad, norm, rms_norm, scale, scale_and_bias, soft_max, solve_tri, sum,
 };
+pub use sort::{partial_sort, sort};

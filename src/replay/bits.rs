@@ -72,9 +72,10 @@ pub(super) fn judge(
         }
     }
     let per_block = ty.block_elements();
-    let mut reference = vec![0.0; values.len()];
-    // The sizes fit, as the bytes have.
-    let _ = quant::decode(ty, held, &mut reference);
+    let reference = match stored::held(ty, held, values.len()) {
+        Ok(reference) => reference,
+        Err(reason) => return NodeResult { outcome: Outcome::Skipped(reason), ..about },
+    };
     let is_zero = reference.iter().all(|&value| value == 0.0) && values.iter().all(|&value| value == 0.0);
     let first = |of: &dyn Fn(usize) -> f64| if values.is_empty() { 0.0 } else { of(worst * per_block) };
     let outcome = match bits.differing {
@@ -85,7 +86,7 @@ pub(super) fn judge(
     NodeResult {
         is_zero,
         worst_index: (worst * per_block) as u64,
-        reference: first(&|at| reference[at].into()),
+        reference: first(&|at| reference[at]),
         exact: first(&|at| values[at]),
         share: if outcome == Outcome::Within { 0.0 } else { f64::INFINITY },
         outcome,
@@ -111,6 +112,10 @@ fn distance(ty: GgmlType, a: &[u8], b: &[u8]) -> u64 {
         if magnitude & sign != 0 { -(magnitude & !sign) } else { magnitude }
     };
     match ty {
+        GgmlType::I32 | GgmlType::I64 => {
+            let [a, b] = [a, b].map(|bytes| stored::integers(ty, bytes).unwrap_or_default());
+            a.iter().zip(b).map(|(a, b)| a.abs_diff(b)).max().unwrap_or(0).max(1)
+        }
         GgmlType::F32 | GgmlType::F16 | GgmlType::BF16 => ordered(a).abs_diff(ordered(b)).max(1),
         _ => a.iter().zip(b).map(|(&a, &b)| u64::from(a.abs_diff(b))).max().unwrap_or(0).max(1),
     }

@@ -129,8 +129,10 @@ fn of_slack(layout: &Layout, offset: u64) -> (Layout, u64) {
     (Layout { ne: layout.ne, nb: layout.nb.map(widen) }, widen(offset))
 }
 
+/// Whether a cache is one of `llama_kv_cache`, of which a model may have several: `cache_k_l3`, `cache_idx_k_l3`.
 fn is_of_keys_or_values(name: &str) -> bool {
-    name.starts_with("cache_k_l") || name.starts_with("cache_v_l")
+    let kind = name.strip_prefix("cache_").and_then(|rest| rest.rsplit_once("_l")).map(|(kind, _)| kind);
+    kind.and_then(|kind| kind.rsplit('_').next()).is_some_and(|last| last == "k" || last == "v")
 }
 
 /// Copies one stream, of so many bytes, to another; none if there is no such stream.
@@ -206,6 +208,16 @@ mod tests {
         assert_eq!(content, [1, 2, 3, 4, 1, 2]);
         for (src, dst) in [(0, 3), (3, 0), (-1, 0)] {
             assert_eq!(copy_stream(&mut content, 2, src, dst), None);
+        }
+    }
+
+    #[test]
+    fn keys_and_values_are_told_by_the_end_of_the_name() {
+        for name in ["cache_k_l0", "cache_v_l12", "cache_idx_k_l3"] {
+            assert!(is_of_keys_or_values(name), "{name}");
+        }
+        for name in ["cache_r_l0", "cache_s_l0", "cache_ple_r_l0", "mamba_ssm_states-1", "cache_k"] {
+            assert!(!is_of_keys_or_values(name), "{name}");
         }
     }
 

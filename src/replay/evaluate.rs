@@ -10,6 +10,7 @@ use crate::dump::{Dump, Node};
 use crate::ops::exact::{
     CpuKernel, Data, Exact, Executed, Invocation, Operand, Oracle, Rounding, Setting, cpu_kernel, oracle,
 };
+use crate::tensor::GgmlType;
 
 /// What to take for the rounding on purpose.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -103,7 +104,7 @@ impl Default for Evaluated {
     /// No values.
     fn default() -> Evaluated {
         Evaluated {
-            exact: Exact { values: Vec::new(), terms: Vec::new(), additions: 0.0, flips: Vec::new() },
+            exact: Exact::default(),
             rounding: Rounding::None,
             inherited: Vec::new(),
             kernel: CpuKernel::X86,
@@ -139,6 +140,9 @@ const MONOTONE: [&str; 18] = [
 /// more than `f(|x| + s) - f(|x|)`, all sources taken together.
 const SUMS_OF_PRODUCTS: [&str; 3] = ["MUL_MAT", "SUM_ROWS", "CUMSUM"];
 
+/// Operators that choose among scores: one that may be off makes near ties.
+const CHOOSING: [&str; 2] = ["ARGSORT", "TOP_K"];
+
 impl Evaluated {
     /// The part that a view of the node shows.
     pub(super) fn select(&self, node: &Node, view: &Node) -> Result<Evaluated, String> {
@@ -148,6 +152,7 @@ impl Evaluated {
             terms: pick(&self.exact.terms)?,
             additions: self.exact.additions,
             flips: pick(&self.exact.flips)?,
+            choice: self.exact.choice.as_ref().map(|choice| choice.showing(pick)).transpose()?,
         };
         Ok(Evaluated { exact, rounding: self.rounding, inherited: pick(&self.inherited)?, ..*self })
     }
@@ -178,14 +183,22 @@ pub(super) fn evaluate(
     let oracle = oracle(&invocation).map_err(|error| error.to_string())?;
     if let Some(ggml) = run.ggml {
         let executed = Executed { ggml, primitives: run.primitives, contiguous: &sources.contiguous };
-        let values = oracle.ggml(&invocation, &executed).map_err(|error| error.to_string())?;
-        let values: Vec<f64> = values.into_iter().map(f64::from).collect();
-        let exact = Exact { terms: vec![0.0; values.len()], values, additions: 0.0, flips: Vec::new() };
+        let of_f32 = |values: Vec<f32>| values.into_iter().map(f64::from).collect();
+        let values = match node.ty {
+            // What is an integer has been moved or chosen.
+            GgmlType::I32 | GgmlType::I64 if !CHOOSING.contains(&invocation.op) => {
+                oracle.exact(&invocation).map(|exact| exact.values)
+            }
+            _ => oracle.ggml(&invocation, &executed).map(of_f32),
+        };
+        let values: Vec<f64> = values.map_err(|error| error.to_string())?;
+        let exact = Exact { terms: vec![0.0; values.len()], values, ..Exact::default() };
         return Ok(Evaluated { exact, kernel: run.kernel, to_the_bit: true, ..Evaluated::default() });
     }
     if let Some(derived) = sources.derived.iter().flatten().next()
         && !MONOTONE.contains(&judge::op_of(node).as_str())
         && !SUMS_OF_PRODUCTS.contains(&node.op.as_str())
+        && !CHOOSING.contains(&invocation.op)
     {
         return Err(format!("a source is not in the dump: {}", derived.name));
     }
@@ -194,8 +207,15 @@ pub(super) fn evaluate(
     // Where there is nothing to choose, nothing is judged here.
     let held = held.filter(|_| roundings.len() > 1);
     for rounding in roundings {
-        let exact = oracle.exact_with(&invocation, rounding).map_err(|error| error.to_string())?;
-        let inherited = inherited(oracle, node, sources, rounding, &exact)?;
+        let mut exact = oracle.exact_with(&invocation, rounding).map_err(|error| error.to_string())?;
+        let inherited = match &mut exact.choice {
+            None => inherited(oracle, node, sources, rounding, &exact)?,
+            Some(choice) => {
+                let derived = sources.derived.iter().flatten().next();
+                choice.slack = derived.map_or(Vec::new(), |scores| scores.slack.clone());
+                Vec::new()
+            }
+        };
         let evaluated = Evaluated { exact, rounding, inherited, kernel: run.kernel, to_the_bit: false };
         let share = held.map_or(0.0, |held| judge::share(node.ty, held, &evaluated));
         if nearest.as_ref().is_none_or(|(so_far, _)| share < *so_far) {
@@ -311,7 +331,6 @@ mod tests {
     use super::*;
     use crate::ops::Rows;
     use crate::replay::operands::Derived;
-    use crate::tensor::GgmlType;
 
     #[test]
     fn rounding_goes_outwards() {

@@ -2,11 +2,10 @@
 
 use super::bits::{self, Bits};
 use super::evaluate::Evaluated;
-use super::stored::stored;
+use super::stored::{held as values_of, stored};
 use crate::compare::{U, budget};
 use crate::dump::Node;
 use crate::ops::exact::Rounding;
-use crate::quant;
 use crate::tensor::{GgmlType, Layout, TensorId, Values, gather};
 
 /// How a node ended.
@@ -40,6 +39,8 @@ pub struct NodeResult {
     pub is_zero: bool,
     /// Elements that took the other side of a purposeful rounding at a tie.
     pub flips: u64,
+    /// Elements that chose another index than the first of an equal score, or of one as near as is known.
+    pub ties: u64,
     /// Largest error over terms, in units of u = 2^-24; infinite for an error without terms.
     pub scaled_error: f64,
     /// Largest share of the budget that an element uses; infinite for an error without a budget.
@@ -92,6 +93,7 @@ pub(super) fn skipped(about: About, reason: String) -> NodeResult {
         rounding: Rounding::None,
         is_zero: false,
         flips: 0,
+        ties: 0,
         scaled_error: 0.0,
         share: 0.0,
         worst_index: 0,
@@ -121,11 +123,12 @@ pub(super) fn judge(about: About, held: &[u8], evaluated: &Evaluated) -> NodeRes
             evaluated.kernel,
         );
     }
-    let mut reference = vec![0.0; evaluated.exact.values.len()];
-    if let Err(error) = quant::decode(ty, held, &mut reference) {
-        return skipped(about, format!("a result of type {ty} is not evaluated: {error}"));
+    match values_of(ty, held, evaluated.exact.values.len()) {
+        Ok(reference) => {
+            judge_values(skipped(about, String::new()), ty, Values::F64(&reference), evaluated, &[])
+        }
+        Err(reason) => skipped(about, reason),
     }
-    judge_values(skipped(about, String::new()), ty, Values::F32(&reference), evaluated, &[])
 }
 
 /// Compares values with the exact ones; `allowed` is what each may be off beyond its budget, empty for nothing.
@@ -137,8 +140,10 @@ pub(super) fn judge_values(
     allowed: &[f64],
 ) -> NodeResult {
     let Evaluated { exact, rounding, inherited, kernel, .. } = evaluated;
+    let settled = exact.choice.as_ref().map(|choice| choice.settle(values));
+    let right = settled.as_ref().map_or(&exact.values, |settled| &settled.values);
     let moved = match exact.additions {
-        0.0 => match stored(ty, &exact.values, *kernel) {
+        0.0 => match stored(ty, right, *kernel) {
             Ok(values) => Some(values),
             Err(reason) => return NodeResult { outcome: Outcome::Skipped(reason), ..about },
         },
@@ -149,6 +154,7 @@ pub(super) fn judge_values(
         rounding: *rounding,
         is_zero: true,
         flips: 0,
+        ties: settled.as_ref().map_or(0, |settled| settled.ties),
         scaled_error: 0.0,
         share: 0.0,
         worst_index: 0,
@@ -159,7 +165,7 @@ pub(super) fn judge_values(
     for (i, (&value, &terms)) in exact.values.iter().zip(&exact.terms).enumerate() {
         // As many values as exact ones: the caller has checked the shape; what is missing is not finite.
         let reference = values.get(i).unwrap_or(f64::NAN);
-        let value = moved.as_ref().map_or(value, |moved| moved[i].into());
+        let value = moved.as_ref().map_or(value, |moved| moved[i]);
         result.is_zero &= reference == 0.0 && value == 0.0;
         if reference.is_finite() != value.is_finite() || reference.is_nan() || value.is_nan() {
             let at =
@@ -217,8 +223,7 @@ mod tests {
         let exact = |values: &[f64]| Exact {
             values: values.to_vec(),
             terms: vec![0.0; values.len()],
-            additions: 0.0,
-            flips: Vec::new(),
+            ..Exact::default()
         };
         let outcome = |ty, held: &[u8], values: &[f64]| {
             let about = About {

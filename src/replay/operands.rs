@@ -3,7 +3,7 @@
 use super::caches::{Caches, Read};
 use super::evaluate::{Run, is_unambiguous};
 use super::results::Results;
-use super::{snapshots, weights};
+use super::{snapshots, stored, weights};
 use crate::dump::{Dump, DumpError, Leaf, LeafKind, Node, Origin, Source};
 use crate::gguf::Gguf;
 use crate::ops::exact::{Data, Operand, vec_dot_type};
@@ -196,10 +196,7 @@ fn of_cache<'a>(read: Option<Read>, ty: GgmlType, ne: [u64; 4], name: &str) -> F
 /// Packed bytes: of a plain type, or blocks.
 pub(super) fn plain<'a>(ty: GgmlType, ne: [u64; 4], bytes: &[u8], name: &str) -> Found<Operand<'a>> {
     let data = match ty {
-        GgmlType::I32 => {
-            Data::Int(bytes.as_chunks::<4>().0.iter().map(|b| i32::from_le_bytes(*b).into()).collect())
-        }
-        GgmlType::I64 => Data::Int(bytes.as_chunks::<8>().0.iter().map(|b| i64::from_le_bytes(*b)).collect()),
+        GgmlType::I32 | GgmlType::I64 => Data::Int(stored::integers(ty, bytes).unwrap_or_default()),
         // Formats with a minimum have two sums in a product, which values alone do not tell.
         _ if ty.block_elements() > 1 && vec_dot_type(ty) != Some(GgmlType::Q8_0) => {
             return Err(format!("a source of type {ty} is not evaluated: {name}"));

@@ -96,7 +96,7 @@ mod tests {
 
     #[test]
     fn what_is_not_filled_has_no_value() {
-        let exact = Exact { values: vec![1.0], terms: vec![2.0], additions: 3.0, flips: Vec::new() };
+        let exact = Exact { values: vec![1.0], terms: vec![2.0], additions: 3.0, ..Exact::default() };
         let evaluated = Evaluated { exact, ..Evaluated::default() };
         let Evaluated { exact, inherited, .. } = extended(evaluated, &node(1));
         assert_eq!((exact.values.len(), exact.values[0]), (14, 1.0));

@@ -78,7 +78,7 @@ impl Oracle for GatedDeltaNet {
                 }
             }
         }
-        Ok(Exact { values, terms, additions: (2 * d + n_t) as f64, flips: Vec::new() })
+        Ok(Exact { values, terms, additions: (2 * d + n_t) as f64, ..Exact::default() })
     }
 
     fn ggml(&self, node: &Invocation<'_>, executed: &Executed<'_>) -> Result<Vec<f32>, OracleError> {

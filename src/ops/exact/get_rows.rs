@@ -1,5 +1,6 @@
 //! GET_ROWS: `y[t] = a[id[t]]`, per matrix of dimensions 2 and 3 of the ids. Values are decoded and moved: terms are 0.
 
+use super::moves::integer;
 use super::{Data, Exact, Executed, Invocation, Oracle, OracleError};
 
 pub(super) struct GetRows;
@@ -25,13 +26,19 @@ impl Oracle for GetRows {
             let (i2, i3) = (matrix % (ids.ne[1] as usize), matrix / (ids.ne[1] as usize));
             let row = (i3 % n3 * n2 + i2 % n2) * rows + id;
             match &table.data {
-                Data::Weight(weight) => weight.decode_row(row, &mut decoded),
-                Data::Float(all) | Data::Narrow(_, all) => {
-                    decoded.copy_from_slice(&all[row * width..][..width])
+                Data::Weight(weight) => {
+                    weight.decode_row(row, &mut decoded);
+                    values.extend(decoded.iter().map(|&value| f64::from(value)));
                 }
-                Data::Int(_) => return Err(node.shape("source 0 holds integers")),
+                Data::Float(all) | Data::Narrow(_, all) => {
+                    values.extend(all[row * width..][..width].iter().map(|&value| f64::from(value)));
+                }
+                Data::Int(all) => {
+                    for &int in &all[row * width..][..width] {
+                        values.push(integer(node, int)?);
+                    }
+                }
             }
-            values.extend(decoded.iter().map(|&v| f64::from(v)));
         }
         Ok(Exact::moved(values))
     }
@@ -45,6 +52,19 @@ impl Oracle for GetRows {
 mod tests {
     use super::*;
     use crate::ops::exact::Operand;
+
+    #[test]
+    fn rows_of_integers_are_taken_as_they_are() {
+        let ints = |ne, values: &[i64]| Some(Operand { ne, data: Data::Int(values.to_vec()) });
+        let rows = |table: &[i64]| {
+            let sources = [ints([2, 2, 1, 1], table), ints([1, 1, 1, 1], &[1])];
+            let ne = [2, 1, 1, 1];
+            GetRows.exact(&Invocation { op: "GET_ROWS", variant: None, params: &[], ne, sources: &sources })
+        };
+        assert_eq!(rows(&[1, 2, -3, 16_777_217]).unwrap().values, [-3.0, 16_777_217.0]);
+        let refused = rows(&[1, 2, 3, i64::MAX]).unwrap_err().to_string();
+        assert_eq!(refused, "GET_ROWS: 9223372036854775807 has more digits than f64");
+    }
 
     #[test]
     fn an_id_beyond_the_table_is_an_error() {

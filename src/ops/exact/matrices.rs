@@ -100,6 +100,7 @@ impl<'a> Matrices<'a> {
             terms: of(|product| product.terms),
             additions: k as f64,
             flips: if is_doubtful { of(|product| product.doubt) } else { Vec::new() },
+            ..Exact::default()
         }
     }
 

@@ -10,8 +10,10 @@
 mod activation;
 mod add_id;
 mod arange;
+mod argsort;
 mod attention;
 mod centred_norm;
+mod choice;
 mod dsv4_hc_comb;
 mod dsv4_hc_post;
 mod dsv4_hc_pre;
@@ -31,6 +33,7 @@ mod mul_mat_id;
 mod norm;
 mod operand;
 mod place;
+mod pool_2d;
 mod rope;
 mod rope_angles;
 mod rounding;
@@ -45,6 +48,7 @@ mod ssm_scan;
 mod sums;
 mod unary;
 
+pub use choice::{Choice, Chosen, Settled};
 pub use operand::{Data, Operand};
 pub use rope::ROPE_STEPS;
 pub use rope_angles::turn_terms;
@@ -85,7 +89,7 @@ pub struct Executed<'a> {
 }
 
 /// The exact result of a node.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Default)]
 pub struct Exact {
     /// The values, packed, dimension 0 fastest.
     pub values: Vec<f64>,
@@ -96,6 +100,8 @@ pub struct Exact {
     /// For an operator that rounds on purpose to few digits: how far each value moves if its rounding goes to the other side,
     /// where it lies so near the middle between two that this cannot be told; 0 elsewhere. Empty for every other operator.
     pub flips: Vec<f64>,
+    /// For an operator that chooses among scores: what else is as right as its values; none for every other operator.
+    pub choice: Option<Choice>,
 }
 
 /// Why an oracle could not evaluate a node.
@@ -180,6 +186,7 @@ pub trait Oracle: Sync {
 pub const ORACLES: &[(&str, &dyn Oracle)] = &[
     ("add_id", &add_id::AddId),
     ("arange", &arange::Arange),
+    ("argsort", &argsort::Argsort),
     ("centred_norm", &centred_norm::CentredNorm),
     ("dsv4_hc_comb", &dsv4_hc_comb::Dsv4HcComb),
     ("dsv4_hc_post", &dsv4_hc_post::Dsv4HcPost),
@@ -196,6 +203,7 @@ pub const ORACLES: &[(&str, &dyn Oracle)] = &[
     ("mul_mat_id", &mul_mat_id::MulMatId),
     ("norm", &norm::Norm),
     ("place", &place::Place),
+    ("pool_2d", &pool_2d::Pool2d),
     ("rope", &rope::RopeOracle),
     ("set", &set::Set),
     ("set_rows", &set_rows::SetRows),
@@ -287,7 +295,7 @@ impl Exact {
     /// A result made element by element: value and terms of each.
     fn collect(additions: f64, elements: impl Iterator<Item = (f64, f64)>) -> Exact {
         let (values, terms) = elements.unzip();
-        Exact { values, terms, additions, flips: Vec::new() }
+        Exact { values, terms, additions, ..Exact::default() }
     }
 
     /// The values as f32, which those of an operator are that only moves.
@@ -297,7 +305,7 @@ impl Exact {
 
     /// Values that were moved and not computed.
     fn moved(values: Vec<f64>) -> Exact {
-        Exact { terms: vec![0.0; values.len()], values, additions: 0.0, flips: Vec::new() }
+        Exact { terms: vec![0.0; values.len()], values, ..Exact::default() }
     }
 }
 

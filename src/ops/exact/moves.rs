@@ -18,7 +18,7 @@ impl Oracle for Moves {
         if node.op == "CONCAT" {
             return concat(node);
         }
-        let values = floats(node, 0)?;
+        let values = values(node, 0)?;
         node.require(values.len() == node.elements(), "source and result have different sizes")?;
         Ok(Exact::moved(values))
     }
@@ -31,7 +31,7 @@ impl Oracle for Moves {
 /// Joins two sources along dimension `params[0]`.
 fn concat(node: &Invocation<'_>) -> Result<Exact, OracleError> {
     let (a, b) = (node.source(0)?, node.source(1)?);
-    let (first, second) = (floats(node, 0)?, floats(node, 1)?);
+    let (first, second) = (values(node, 0)?, values(node, 1)?);
     let dim = usize::try_from(node.int(0))
         .ok()
         .filter(|&d| d < 4)
@@ -50,6 +50,21 @@ fn concat(node: &Invocation<'_>) -> Result<Exact, OracleError> {
         second[b.at(index)]
     });
     Ok(Exact::moved(values.collect()))
+}
+
+/// The values of a source, which may be integers.
+pub(super) fn values(node: &Invocation<'_>, index: usize) -> Result<Vec<f64>, OracleError> {
+    match node.source(index)?.ints() {
+        None => floats(node, index),
+        Some(ints) => ints.iter().map(|&int| integer(node, int)).collect(),
+    }
+}
+
+/// An integer as f64, which holds it.
+pub(super) fn integer(node: &Invocation<'_>, int: i64) -> Result<f64, OracleError> {
+    let is_held = int.unsigned_abs() <= 1 << f64::MANTISSA_DIGITS;
+    node.require(is_held, &format!("{int} has more digits than f64"))?;
+    Ok(int as f64)
 }
 
 /// The values of a source that must be floating-point.

@@ -63,7 +63,7 @@ impl Oracle for RopeOracle {
             }
         })?;
         let additions = if rope.angles.has_magnitude() { SCALED_STEPS } else { ROPE_STEPS };
-        Ok(Exact { values, terms, additions, flips: Vec::new() })
+        Ok(Exact { values, terms, additions, ..Exact::default() })
     }
 
     fn ggml(&self, node: &Invocation<'_>, executed: &Executed<'_>) -> Result<Vec<f32>, OracleError> {

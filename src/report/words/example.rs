@@ -75,6 +75,7 @@ pub(crate) fn node(name: &str, outcome: Outcome, share: f64) -> NodeResult {
         rounding: Rounding::None,
         is_zero: false,
         flips: 0,
+        ties: 0,
         scaled_error: 4.0 * share,
         share,
         worst_index: 7,

@@ -31,6 +31,14 @@ pub fn replay_table(replay: &Replay, all: bool) -> String {
             count(flips)
         ));
     }
+    let tied: Vec<&NodeResult> = replay.results.iter().filter(|r| r.ties > 0).collect();
+    if let Some(first) = tied.first() {
+        lines.push(format!(
+            "  explained: {} indices were chosen among equal scores, or scores as near as is known, in another order than by index (first {})",
+            count(tied.iter().map(|r| r.ties).sum()),
+            tensor_name(&first.id)
+        ));
+    }
     match replay.summary().zero {
         0 => {}
         n => lines.push(format!("  zero on both sides, which shows nothing: {} nodes", count(n))),

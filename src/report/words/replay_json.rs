@@ -105,6 +105,7 @@ struct Node<'a> {
     reference: Option<f64>,
     exact: Option<f64>,
     flips: Option<u64>,
+    ties: Option<u64>,
     elements: Option<u64>,
     differing: Option<u64>,
     ulps: Option<u64>,
@@ -163,6 +164,7 @@ fn node<'a>(dump: &'a str, r: &'a NodeResult) -> Node<'a> {
         reference: compared.and_then(|r| finite(r.reference)),
         exact: compared.and_then(|r| finite(r.exact)),
         flips: compared.map(|r| r.flips),
+        ties: compared.map(|r| r.ties),
         elements: r.bits.map(|bits| bits.elements),
         differing: r.bits.map(|bits| bits.differing),
         ulps: r.bits.map(|bits| bits.ulps),
@@ -220,7 +222,7 @@ mod tests {
             json!({"dump": "micro / nodes-5", "step": 0, "name": "norm-1", "occurrence": 0, "layer": 1, "op": "ADD",
                    "types": "f32 x f32", "outcome": "within", "reason": null, "rounding": "none",
                    "scaled_error_u": 1.0, "share": 0.25, "worst_index": 7, "reference": 1.0, "exact": 1.5,
-                   "flips": 0, "elements": null, "differing": null, "ulps": null})
+                   "flips": 0, "ties": 0, "elements": null, "differing": null, "ulps": null})
         );
         let skipped = &v["nodes"][2];
         assert_eq!(
