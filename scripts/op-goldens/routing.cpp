@@ -34,6 +34,10 @@ void add_routing(Goldens & g) {
         g.add("top " + std::to_string(k) + " of 60, with ties", [=](Inputs & in) { return ggml_top_k(in.ctx, scores(in, { 60, 3, 1, 1 }), k); });
     }
 
+    // b11434 takes row i at i * nb1, whatever lies between two matrices: tests/op_goldens.rs wants these to be wrong.
+    g.add("argsort of matrices that lie apart", [](Inputs & in) { return ggml_argsort(in.ctx, in.padded({ 19, 3, 2, 1 }), GGML_SORT_ORDER_DESC); });
+    g.add("top 3 of matrices that lie apart", [](Inputs & in) { return ggml_top_k(in.ctx, in.padded({ 19, 3, 2, 1 }), 3); });
+
     for (ggml_op_pool pool : { GGML_OP_POOL_MAX, GGML_OP_POOL_AVG }) {
         const std::string name = pool == GGML_OP_POOL_MAX ? "pool_2d, greatest" : "pool_2d, mean";
         g.add(name + " of rows", [=](Inputs & in) { return ggml_pool_2d(in.ctx, in.random({ 12, 3, 2, 1 }), pool, 4, 1, 4, 1, 0, 0); });

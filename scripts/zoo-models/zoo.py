@@ -1,229 +1,154 @@
-"""What scripts/zoo.sh does once lockstep is built: models, dumps and replays, each kept until something that it depends on changes."""
+"""What scripts/zoo.sh does once lockstep is built."""
 
 import argparse
-import collections
 import concurrent.futures
-import hashlib
 import json
 import os
 import pathlib
 import re
-import shutil
-import subprocess
 import sys
-import tempfile
+import time
 
-HERE = pathlib.Path(__file__).resolve().parent
-CACHE = pathlib.Path(os.environ["LOCKSTEP_CACHE"])
-LOCKSTEP = pathlib.Path(os.environ["LOCKSTEP"]).resolve()
-ZOO = CACHE / "zoo"
-# Within the vocabulary of every model.
-TOKENS, SCHEDULE = "3,77,120,5,64,99,18", "5,1,1"
+from found import by_model, by_operator, reasons, show
+from runs import HERE, ZOO, Failed, Programs, Refused, Run, put
 
+MEASURED = HERE.parent.parent / "docs" / "measured" / "zoo.json"
 
-class Failed(Exception):
-    """A program did not do what it should; the message says which, and its last words."""
+# Together they have every operator of the zoo, which is checked.
+DOZEN = (
+    "deepseek4-moe glm5-next-moe gpt-oss-moe grok-moe kimi-k3-moe llama4-moe minimax-m3-moe nemotron_h_moe-dense qwen35moe-moe "
+    "qwen4exp-moe smallthinker-moe starcoder2-dense"
+).split()
+
+# What docs/zoo.md tells of: seeds, standard deviations, types, build and arithmetic, each with flash attention off and on.
+WHOLE = {
+    "exact": ([1, 2, 3], [0.1, 0.5], ["f32"], "usual", "exact"),
+    "quantised": ([1], [0.1], ["q8_0", "q4_K"], "usual", "exact"),
+    "scalar bits": ([1], [0.1], ["f32", "q8_0", "q4_K"], "scalar", "ggml"),
+    "usual bits": ([1], [0.1], ["f32", "q8_0", "q4_K"], "usual", "ggml"),
+}
 
 
 def options():
     parser = argparse.ArgumentParser(prog="scripts/zoo.sh", usage="see scripts/zoo.sh --help", add_help=False)
     add = parser.add_argument
     add("--arch", action="append", default=[])
+    add("--dozen", action="store_true")
+    add("--whole", action="store_true")
     add("--seed", action="append", type=int)
     add("--stdev", action="append", type=float)
     add("--type", action="append", choices=["f32", "q8_0", "q4_K"], dest="types")
     add("--flash-attn", action="append", choices=["off", "on"])
-    add("--build", default="usual", choices=["usual", "scalar"])
-    add("--arithmetic", default="exact", choices=["exact", "ggml"])
+    add("--build", choices=["usual", "scalar", "avx512"])
+    add("--arithmetic", choices=["exact", "ggml"])
     add("--jobs", type=int, default=os.cpu_count())
-    add("--keep", action="store_true")
+    add("--keep", type=lambda folder: pathlib.Path(folder).resolve())
     add("--out", type=pathlib.Path)
     chosen = parser.parse_args()
-    chosen.seed = chosen.seed or [1]
-    chosen.stdev = chosen.stdev or [0.1]
-    chosen.types = chosen.types or ["f32"]
-    chosen.flash_attn = chosen.flash_attn or ["off", "on"]
+    if chosen.whole and any([chosen.arch, chosen.dozen, chosen.seed, chosen.stdev, chosen.types, chosen.flash_attn, chosen.build, chosen.arithmetic]):
+        parser.error("--whole has its own seeds, types, builds and architectures: all of them")
+    if chosen.dozen:
+        chosen.arch += [f"^{name}$" for name in DOZEN]
     return chosen
 
 
-def call(*words, allowed=(0,)):
-    done = subprocess.run([str(word) for word in words], capture_output=True, text=True, errors="replace")
-    if done.returncode not in allowed:
-        last = (done.stderr.strip() or done.stdout.strip() or "no message").splitlines()[-1]
-        raise Failed(f"{pathlib.Path(words[0]).name} ended with {done.returncode}: {last}")
+def wanted(chosen):
+    """The sets of runs, each with a name."""
+    if chosen.whole:
+        return WHOLE
+    own = (chosen.seed or [1], chosen.stdev or [0.1], chosen.types or ["f32"], chosen.build or "usual", chosen.arithmetic or "exact")
+    return {"own": own}
 
 
-def built(program, build="usual"):
-    words = [] if build == "usual" else ["--build", build]
-    if subprocess.run([HERE.parent / "build-llama.sh", *words, program]).returncode:
-        sys.exit(2)
-    return CACHE / "bin" / (program if build == "usual" else f"{program}-{build}")
+def planned(chosen, programs, pool, sets):
+    """The runs of each set."""
+    weights = sorted({(seed, stdev) for seeds, stdevs, *_ in sets.values() for seed in seeds for stdev in stdevs})
+    folders = dict(zip(weights, pool.map(lambda own: programs.weights(*own), weights)))
+    runs = {}
+    for name, (seeds, stdevs, types, build, arithmetic) in sets.items():
+        files = [file for seed in seeds for stdev in stdevs for file in sorted(folders[seed, stdev].glob("*.gguf"))]
+        files = [file for file in files if not chosen.arch or any(re.search(arch, file.stem) for arch in chosen.arch)]
+        settings = [(ty, flash, build, arithmetic, chosen.keep) for ty in types for flash in chosen.flash_attn or ["off", "on"]]
+        runs[name] = [Run(programs, file, *setting) for file in files for setting in settings]
+    return runs
 
 
-def key(*parts):
-    sha = hashlib.sha256()
-    for part in parts:
-        sha.update(part.read_bytes() if isinstance(part, pathlib.Path) else repr(part).encode())
-    return sha.hexdigest()[:16]
-
-
-def put(write, out):
-    """Has a file or folder written under another name, and renames it: what is there is whole."""
-    out.parent.mkdir(parents=True, exist_ok=True)
-    scratch = pathlib.Path(tempfile.mkdtemp(prefix="tmp.", dir=out.parent))
-    try:
-        write(scratch / out.name)
-        (scratch / out.name).rename(out)
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
-
-
-def models(program, seed, stdev):
-    """The folder of all architectures, with weights of this seed."""
-    folder = ZOO / f"models-{key(program)}-{seed}-{stdev}"
-    if not folder.exists():
-        print(f"zoo: writing models of seed {seed}, standard deviation {stdev}", file=sys.stderr)
-
-        def write(out):
-            out.mkdir()
-            call(program, "--out", out, "--seed", seed, "--stdev", stdev)
-
-        put(write, folder)
-    return folder
-
-
-class Run:
-    """One model under one setting."""
-
-    def __init__(self, chosen, programs, model, ty, flash_attn):
-        self.chosen, self.programs, self.model, self.ty, self.flash_attn = chosen, programs, model, ty, flash_attn
-        self.name = model.stem
-        setting = (model.parent.name, self.name, ty, flash_attn, chosen.build, chosen.arithmetic, TOKENS, SCHEDULE)
-        self.result = ZOO / "results" / key(*programs["keys"], *setting)
-
-    def label(self):
-        return f"{self.name} {self.ty} flash attention {self.flash_attn}"
-
-    def __call__(self):
-        if self.result.exists():
-            return json.loads(self.result.read_text())
-        scratch = pathlib.Path(tempfile.mkdtemp(prefix="tmp.", dir=ZOO))
+def done(runs, pool):
+    """What each run found, what llama.cpp refused, and what failed."""
+    results, refused, failed = [], [], []
+    futures = {pool.submit(run): run for run in runs}
+    for count, future in enumerate(concurrent.futures.as_completed(futures), 1):
+        run = futures[future]
         try:
-            model, dump = self.model, scratch / f"{self.name}.npz"
-            if self.ty != "f32":
-                model = scratch / f"{self.name}.gguf"
-                call(self.programs["models"], "--quantize", self.ty, self.model, model)
-            call(
-                *(self.programs["dump"], "-m", model, "-t", TOKENS, "--schedule", SCHEDULE),
-                *("--flash-attn", self.flash_attn, "--out", dump),
-            )
-            report = scratch / "report.json"
-            call(
-                *(LOCKSTEP, "replay", "--model", model, "--dump", dump),
-                *("--arithmetic", self.chosen.arithmetic, "--json", report),
-                allowed=(0, 1),
-            )
-            found = summary(json.loads(report.read_text()))
-            if self.chosen.keep:
-                kept = ZOO / "kept" / f"{self.model.parent.name}-{self.ty}-{self.flash_attn}-{self.chosen.build}"
-                kept.mkdir(parents=True, exist_ok=True)
-                for file in {model, dump} - {self.model}:
-                    shutil.move(file, kept / file.name)
-            put(lambda out: out.write_text(json.dumps(found)), self.result)
-            return found
-        finally:
-            shutil.rmtree(scratch, ignore_errors=True)
+            results.append((run, future.result()))
+        except Refused as error:
+            refused.append((run.name, run.ty, str(error)))
+        except Failed as error:
+            failed.append(f"{run.label()}: {error}")
+        if count % 64 == 0 or count == len(runs):
+            print(f"zoo: {count} of {len(runs)}", file=sys.stderr)
+    results.sort(key=lambda result: (result[0].label(), result[0].weights))
+    return results, sorted(set(refused)), sorted(failed)
 
 
-def summary(report):
-    """What a replay found, by operator."""
-    operators = {}
-    for node in report["nodes"]:
-        own = operators.setdefault(node["op"], {"nodes": 0, "within": 0, "worst_share": 0.0, "roundings": [], "reasons": {}})
-        own["nodes"] += 1
-        if node["outcome"] == "within":
-            own["within"] += 1
-            own["worst_share"] = max(own["worst_share"], node["share"])
-        else:
-            why = node["reason"] or f"{node['outcome']}: {node['name']} (step {node['step']}), share {node['share']}"
-            own["reasons"][why] = own["reasons"].get(why, 0) + 1
-        if node["rounding"] not in (None, "none", *own["roundings"]):
-            own["roundings"].append(node["rounding"])
-    return operators
-
-
-def table(results):
-    """Rows by operator over all runs."""
-    rows = collections.defaultdict(lambda: {"archs": set(), "nodes": 0, "within": 0, "worst_share": 0.0, "roundings": set()})
-    for run, operators in results:
-        for op, own in operators.items():
-            row = rows[op]
-            row["archs"].add(run.name)
-            row["nodes"] += own["nodes"]
-            row["within"] += own["within"]
-            row["worst_share"] = max(row["worst_share"], own["worst_share"])
-            row["roundings"].update(own["roundings"])
-    return dict(sorted(rows.items(), key=lambda item: (-len(item[1]["archs"]), item[0])))
-
-
-def show(rows, arithmetic):
-    head = ["operator", "models", "nodes", "equal" if arithmetic == "ggml" else "within", "worst share", "rounding found"]
-    lines = [head]
-    for op, row in rows.items():
-        share = "" if arithmetic == "ggml" else f"{row['worst_share']:.2f}"
-        counts = [str(len(row["archs"])), f"{row['nodes']:,}", f"{row['within']:,}"]
-        lines.append([op, *counts, share, ", ".join(sorted(row["roundings"]))])
-    widths = [max(map(len, column)) for column in zip(*lines)]
-    for line in lines:
-        left, *numbers, last = line
-        cells = [left.ljust(widths[0]), *(n.rjust(w) for n, w in zip(numbers, widths[1:-1])), last]
-        print("  ".join(cells).rstrip())
+def told(results, refused, failed, word):
+    """Prints what was found; whether every node passed and nothing failed."""
+    rows = by_operator(results)
+    show(rows, word)
+    for line in reasons(results, word):
+        print(line)
+    for name, ty, error in refused:
+        print(f"llama.cpp refuses: {name} {ty}: {error}")
+    for failure in failed:
+        print(f"failed: {failure}")
+    nodes, passed, zero = (sum(row[field] for row in rows.values()) for field in ("nodes", "within", "zero"))
+    models = len({run.name for run, _ in results})
+    print(f"{models} models in {len(results)} runs: {passed:,} of {nodes:,} nodes {word}; {zero:,} all zero, which shows nothing; {len(failed)} failed")
+    return passed == nodes > zero and not failed
 
 
 def main():
     chosen = options()
+    begun = time.monotonic()
     ZOO.mkdir(parents=True, exist_ok=True)
-    programs = {"models": built("zoo-models"), "dump": built("llama-dump", chosen.build)}
-    programs["keys"] = [programs["dump"], LOCKSTEP]
-    runs = []
-    for seed in chosen.seed:
-        for stdev in chosen.stdev:
-            files = sorted(models(programs["models"], seed, stdev).glob("*.gguf"))
-            files = [file for file in files if not chosen.arch or any(re.search(arch, file.stem) for arch in chosen.arch)]
-            settings = [(ty, flash) for ty in chosen.types for flash in chosen.flash_attn]
-            runs += [Run(chosen, programs, file, *setting) for file in files for setting in settings]
-    if not runs:
-        sys.exit("zoo: no model has such a name (see --arch)")
-    results, failed = [], []
+    sets = wanted(chosen)
+    programs = Programs({build for *_, build, _ in sets.values()})
+    measured, is_pass, any_failed = {"sets": {}}, True, False
     with concurrent.futures.ThreadPoolExecutor(chosen.jobs) as pool:
-        futures = {pool.submit(run): run for run in runs}
-        for done, future in enumerate(concurrent.futures.as_completed(futures), 1):
-            run = futures[future]
-            try:
-                results.append((run, future.result()))
-            except Failed as error:
-                failed.append(f"{run.label()}: {error}")
-            if done % 32 == 0 or done == len(runs):
-                print(f"zoo: {done} of {len(runs)}", file=sys.stderr)
-    results.sort(key=lambda result: result[0].label())
-    rows = table(results)
-    show(rows, chosen.arithmetic)
-    reasons = collections.defaultdict(list)
-    for run, operators in results:
-        for op, own in operators.items():
-            for why, count in own["reasons"].items():
-                reasons[op, why].append((run.label(), count))
-    for (op, why), where in sorted(reasons.items()):
-        print(f"not {'equal' if chosen.arithmetic == 'ggml' else 'within'}: {op}, {sum(n for _, n in where)} nodes in {len(where)} runs, first {where[0][0]}: {why}")
-    for failure in sorted(failed):
-        print(f"failed: {failure}")
-    nodes, within = (sum(row[which] for row in rows.values()) for which in ("nodes", "within"))
-    archs = len({run.name for run, _ in results})
-    print(f"{archs} models in {len(results)} runs: {within:,} of {nodes:,} nodes {'equal' if chosen.arithmetic == 'ggml' else 'within'}; {len(failed)} failed")
+        plan = planned(chosen, programs, pool, sets)
+        if not any(plan.values()):
+            raise Failed("no model has such a name (see --arch)")
+        for name, runs in plan.items():
+            results, refused, failed = done(runs, pool)
+            word = "equal" if sets[name][-1] == "ggml" else "within"
+            if len(sets) > 1:
+                print(f"\n{name}: seeds {sets[name][0]}, standard deviations {sets[name][1]}, weights {sets[name][2]}, {sets[name][3]} build")
+            is_pass &= told(results, refused, failed, word)
+            any_failed |= bool(failed)
+            measured["sets"][name] = {"runs": len(results), "refused": refused, "models": by_model(results)}
+    minutes, seconds = divmod(round(time.monotonic() - begun), 60)
+    print(f"{minutes} min {seconds} s, {chosen.jobs} at once", file=sys.stderr)
+    if chosen.dozen:
+        is_pass &= has_every_operator(measured["sets"]["own"]["models"])
     if chosen.out:
-        found = [{"model": run.name, "type": run.ty, "flash_attn": run.flash_attn, "weights": run.model.parent.name, "operators": own} for run, own in results]
-        put(lambda out: out.write_text(json.dumps(found, indent=1) + "\n"), chosen.out.resolve())
-    sys.exit(2 if failed else 0 if within == nodes else 1)
+        put(lambda out: out.write_text(json.dumps(measured, separators=(",", ":")) + "\n"), chosen.out.resolve())
+    if chosen.whole and is_pass:
+        put(lambda out: out.write_text(json.dumps(measured, separators=(",", ":")) + "\n"), MEASURED)
+        print("docs/measured/zoo.json is written: scripts/zoo-page.py --write takes it into docs/zoo.md")
+    sys.exit(2 if any_failed else 0 if is_pass else 1)
 
 
-main()
+def has_every_operator(models):
+    """Whether a dozen models have every operator that the zoo was found to have."""
+    whole = json.loads(MEASURED.read_text())["sets"]["exact"]["models"]
+    operators = [{op for own in each.values() for op in own} for each in (whole, models)]
+    for op in sorted(operators[0] - operators[1]):
+        print(f"not in the dozen: {op}; choose a model that has it (DOZEN in scripts/zoo-models/zoo.py)")
+    return operators[0] <= operators[1]
+
+
+try:
+    main()
+except Failed as error:
+    print(f"zoo: {error}", file=sys.stderr)
+    sys.exit(2)

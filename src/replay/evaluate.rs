@@ -8,7 +8,8 @@ use crate::arithmetic::{GGML_CPU, Ggml, Isa, Primitives};
 use crate::compare::{U, budget};
 use crate::dump::{Dump, Node};
 use crate::ops::exact::{
-    CpuKernel, Data, Exact, Executed, Invocation, Operand, Oracle, Rounding, Setting, cpu_kernel, oracle,
+    CpuKernel, Data, Exact, Executed, Invocation, ORACLES, Operand, Oracle, Oracles, Rounding, Setting,
+    cpu_kernel, oracle_among,
 };
 use crate::tensor::GgmlType;
 
@@ -44,6 +45,7 @@ pub(super) struct Run {
     kernel: CpuKernel,
     ggml: Option<Ggml>,
     pub(super) primitives: &'static Primitives,
+    pub(super) oracles: &'static Oracles,
 }
 
 impl Run {
@@ -65,7 +67,7 @@ impl Run {
             Arithmetic::Exact(assumed) => (assumed, None),
             Arithmetic::Ggml => (Assumed::Fitting, Some(arithmetic_of(dump)?)),
         };
-        Ok(Run { setting, assumed, kernel, ggml, primitives: &GGML_CPU })
+        Ok(Run { setting, assumed, kernel, ggml, primitives: &GGML_CPU, oracles: ORACLES })
     }
 
     /// The build in whose arithmetic nodes are evaluated.
@@ -180,7 +182,7 @@ pub(super) fn evaluate(
     run: &Run,
 ) -> Result<Evaluated, String> {
     let invocation = invocation(node, &sources.operands);
-    let oracle = oracle(&invocation).map_err(|error| error.to_string())?;
+    let oracle = oracle_among(run.oracles, &invocation).map_err(|error| error.to_string())?;
     if let Some(ggml) = run.ggml {
         let executed = Executed { ggml, primitives: run.primitives, contiguous: &sources.contiguous };
         let of_f32 = |values: Vec<f32>| values.into_iter().map(f64::from).collect();
@@ -233,7 +235,7 @@ pub(super) fn evaluate(
 /// Whether there is only one way in which the reference can have rounded this node: one that is not held is evaluated only then.
 pub(super) fn is_unambiguous(node: &Node, sources: &Sources<'_>, run: &Run) -> bool {
     let invocation = invocation(node, &sources.operands);
-    oracle(&invocation).is_ok_and(|oracle| run.roundings(oracle, &invocation).len() == 1)
+    oracle_among(run.oracles, &invocation).is_ok_and(|oracle| run.roundings(oracle, &invocation).len() == 1)
 }
 
 fn invocation<'a>(node: &'a Node, sources: &'a [Option<Operand<'a>>]) -> Invocation<'a> {
@@ -359,7 +361,14 @@ mod tests {
         let held = held.map(f32::to_le_bytes);
         let derived = vec![None; sources.len()];
         let sources = Sources { derived, operands: sources.to_vec(), contiguous: Vec::new() };
-        let run = Run { setting, assumed, kernel: CpuKernel::X86, ggml: None, primitives: &GGML_CPU };
+        let run = Run {
+            setting,
+            assumed,
+            kernel: CpuKernel::X86,
+            ggml: None,
+            primitives: &GGML_CPU,
+            oracles: ORACLES,
+        };
         let evaluated = evaluate(&node, &sources, held.as_ref().map(|held| &held[..]), &run).unwrap();
         (evaluated.rounding.to_string(), evaluated.exact.values[0])
     }
@@ -392,7 +401,14 @@ mod tests {
             let operands = vec![float([2.0, -3.0]), float([-1.0, 1.0])];
             let sources = Sources { operands, derived, contiguous: Vec::new() };
             let (setting, assumed) = (Setting::default(), Assumed::None);
-            let run = Run { setting, assumed, kernel: CpuKernel::X86, ggml: None, primitives: &GGML_CPU };
+            let run = Run {
+                setting,
+                assumed,
+                kernel: CpuKernel::X86,
+                ggml: None,
+                primitives: &GGML_CPU,
+                oracles: ORACLES,
+            };
             evaluate(&product(), &sources, None, &run).unwrap().inherited
         };
         assert!(inherited(vec![None, None]).is_empty());

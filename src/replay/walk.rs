@@ -12,6 +12,7 @@ use super::snapshots;
 use crate::arithmetic::{Isa, Primitives};
 use crate::dump::{Dump, Node, Origin};
 use crate::gguf::Gguf;
+use crate::ops::exact::Oracles;
 use crate::tensor::Values;
 
 /// A replay that has come to some node of the graph.
@@ -119,6 +120,13 @@ impl<'a> Walk<'a> {
     #[must_use]
     pub fn with_primitives(mut self, primitives: &'static Primitives) -> Walk<'a> {
         self.run.primitives = primitives;
+        self
+    }
+
+    /// The same with other oracles in place of [`ORACLES`](crate::ops::exact::ORACLES).
+    #[must_use]
+    pub fn with_oracles(mut self, oracles: &'static Oracles) -> Walk<'a> {
+        self.run.oracles = oracles;
         self
     }
 

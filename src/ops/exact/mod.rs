@@ -182,8 +182,11 @@ pub trait Oracle: Sync {
     }
 }
 
+/// Oracles by the name of their file.
+pub type Oracles = [(&'static str, &'static dyn Oracle)];
+
 /// The files here and their oracles; `tests/registries.rs` compares this table with the folder.
-pub const ORACLES: &[(&str, &dyn Oracle)] = &[
+pub const ORACLES: &Oracles = &[
     ("add_id", &add_id::AddId),
     ("arange", &arange::Arange),
     ("argsort", &argsort::Argsort),
@@ -228,7 +231,18 @@ pub fn exact(node: &Invocation<'_>) -> Result<Exact, OracleError> {
 /// # Errors
 /// [`OracleError::Unknown`] if there is none.
 pub fn oracle(node: &Invocation<'_>) -> Result<&'static dyn Oracle, OracleError> {
-    let found = ORACLES.iter().find(|(_, oracle)| oracle.ops().contains(&node.op));
+    oracle_among(ORACLES, node)
+}
+
+/// The same among others than [`ORACLES`].
+///
+/// # Errors
+/// [`OracleError::Unknown`] if there is none.
+pub fn oracle_among(
+    oracles: &'static Oracles,
+    node: &Invocation<'_>,
+) -> Result<&'static dyn Oracle, OracleError> {
+    let found = oracles.iter().find(|(_, oracle)| oracle.ops().contains(&node.op));
     found.map(|(_, oracle)| *oracle).ok_or_else(|| node.unknown())
 }
 

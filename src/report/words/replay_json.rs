@@ -27,6 +27,7 @@ pub fn replay_json(replays: &[(&str, &Replay)]) -> String {
             nonfinite: summary.nonfinite,
             skipped: summary.skipped,
             not_held: replays.iter().map(|(_, replay)| replay.not_held).sum(),
+            zero: summary.zero,
             coverage: summary.coverage(),
         },
         groups: groups(results()),
@@ -66,6 +67,7 @@ struct Counts {
     nonfinite: u64,
     skipped: u64,
     not_held: u64,
+    zero: u64,
     coverage: f64,
 }
 
@@ -106,6 +108,7 @@ struct Node<'a> {
     exact: Option<f64>,
     flips: Option<u64>,
     ties: Option<u64>,
+    is_zero: Option<bool>,
     elements: Option<u64>,
     differing: Option<u64>,
     ulps: Option<u64>,
@@ -165,6 +168,7 @@ fn node<'a>(dump: &'a str, r: &'a NodeResult) -> Node<'a> {
         exact: compared.and_then(|r| finite(r.exact)),
         flips: compared.map(|r| r.flips),
         ties: compared.map(|r| r.ties),
+        is_zero: compared.map(|r| r.is_zero),
         elements: r.bits.map(|bits| bits.elements),
         differing: r.bits.map(|bits| bits.differing),
         ulps: r.bits.map(|bits| bits.ulps),
@@ -204,7 +208,7 @@ mod tests {
         assert_eq!(v["arithmetic"], "exact");
         assert_eq!(
             v["summary"],
-            json!({"compared": 2, "within": 2, "over": 0, "nonfinite": 0, "skipped": 1, "not_held": 3,
+            json!({"compared": 2, "within": 2, "over": 0, "nonfinite": 0, "skipped": 1, "not_held": 3, "zero": 0,
                    "coverage": 2.0 / 3.0})
         );
         let place = json!({"dump": "micro / nodes-5", "step": 0, "name": "l_out-1", "occurrence": 0});
@@ -222,7 +226,8 @@ mod tests {
             json!({"dump": "micro / nodes-5", "step": 0, "name": "norm-1", "occurrence": 0, "layer": 1, "op": "ADD",
                    "types": "f32 x f32", "outcome": "within", "reason": null, "rounding": "none",
                    "scaled_error_u": 1.0, "share": 0.25, "worst_index": 7, "reference": 1.0, "exact": 1.5,
-                   "flips": 0, "ties": 0, "elements": null, "differing": null, "ulps": null})
+                   "flips": 0, "ties": 0, "is_zero": false,
+                   "elements": null, "differing": null, "ulps": null})
         );
         let skipped = &v["nodes"][2];
         assert_eq!(
