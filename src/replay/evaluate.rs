@@ -332,7 +332,9 @@ fn outwards(value: f64, sign: f64) -> f32 {
 mod tests {
     use super::*;
     use crate::ops::Rows;
+    use crate::ops::exact::Settled;
     use crate::replay::operands::Derived;
+    use crate::tensor::Values;
 
     #[test]
     fn rounding_goes_outwards() {
@@ -416,6 +418,31 @@ mod tests {
         assert_eq!(inherited(vec![None, off([0.5, 0.25])]), [1.75]);
         // |(2 + 1) (1 + 0.5) + (3 + 0) (1 + 0.25) - 2 - 3|
         assert_eq!(inherited(vec![off([1.0, 0.0]), off([0.5, 0.25])]), [3.25]);
+    }
+
+    #[test]
+    fn scores_that_are_not_held_make_near_ties() {
+        let settled = |slack: Option<f64>| {
+            let ne = [3, 1, 1, 1];
+            let operands = vec![Some(Operand { ne, data: Data::Float(vec![1.0, 1.25, 8.0]) })];
+            let derived = vec![slack.map(|slack| Derived { name: String::new(), slack: vec![slack; 3] })];
+            let sources = Sources { operands, derived, contiguous: Vec::new() };
+            let (setting, assumed) = (Setting::default(), Assumed::None);
+            let run = Run {
+                setting,
+                assumed,
+                kernel: CpuKernel::X86,
+                ggml: None,
+                primitives: &GGML_CPU,
+                oracles: ORACLES,
+            };
+            let node = Node { op: "ARGSORT".into(), params: vec![1], ne, ty: GgmlType::I32, ..product() };
+            let choice = evaluate(&node, &sources, None, &run).unwrap().exact.choice.unwrap();
+            choice.settle(Values::F64(&[2.0, 0.0, 1.0]))
+        };
+        assert_eq!(settled(Some(0.125)), Settled { values: vec![2.0, 0.0, 1.0], ties: 2 });
+        assert_eq!(settled(Some(0.0625)), Settled { values: vec![2.0, 1.0, 0.0], ties: 0 });
+        assert_eq!(settled(None).ties, 0);
     }
 
     #[test]

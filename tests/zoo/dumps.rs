@@ -40,6 +40,13 @@ impl Pair {
         Pair { name, dump: Dump::open(path).unwrap(), gguf: Gguf::open(&model).unwrap(), sha256 }
     }
 
+    /// The same model with another dump.
+    pub(crate) fn with_dump(&self, path: &Path) -> Pair {
+        let Pair { name, sha256, .. } = self;
+        let gguf = Gguf::open(self.gguf.path()).unwrap();
+        Pair { name: name.clone(), dump: Dump::open(path).unwrap(), gguf, sha256: sha256.clone() }
+    }
+
     /// The operators of the nodes that are computed, each with its nodes.
     pub(crate) fn operators(&self) -> BTreeMap<String, usize> {
         let mut operators = BTreeMap::new();

@@ -5,6 +5,10 @@
 //! scripts/zoo.sh --dozen --keep target/zoo && LOCKSTEP_ZOO=target/zoo cargo test --release --test zoo -- --ignored
 //! ```
 
+#[path = "../common/mod.rs"]
+mod common;
+
 mod dumps;
 mod faults;
 mod script;
+mod ties;

@@ -193,6 +193,19 @@ mod tests {
     }
 
     #[test]
+    fn ties_are_counted_and_the_first_is_named() {
+        let tied = |ties: u64| Replay {
+            results: ["a-0", "b-0"]
+                .map(|name| NodeResult { ties, ..result(name, Outcome::Within, 0.0) })
+                .into(),
+            ..Replay::default()
+        };
+        let line = "  explained: 6 indices were chosen among equal scores, or scores as near as is known, in another order than by index (first a-0)";
+        assert!(replay_table(&tied(3), false).lines().any(|own| own == line));
+        assert!(!replay_table(&tied(0), false).contains("explained"));
+    }
+
+    #[test]
     fn several_roundings_of_an_operator_are_counted() {
         let rounded = Rounding::Activation(ActivationRounding::F16);
         let mut results = vec![result("a-0", Outcome::Within, 0.5); 3];
