@@ -24,6 +24,7 @@ usage: scripts/zoo.sh [--help] [OPTIONS]
 
 The models come from llama.cpp's own test program (tests/test-llama-archs.cpp). Each is given 5 tokens and then two more, one by one. What
 was replayed by the same lockstep and the same llama.cpp before is not replayed again: a run that was interrupted goes on where it was.
+Models are kept in LOCKSTEP_CACHE/zoo, 0.9 GB for each seed with each deviation; whatever is there may be removed.
 Prints a table by operator, and what failed, could not be evaluated, or is refused by llama.cpp. Exit status: 0 all nodes are known and
 within their budgets; 1 a node is not; 2 something could not run.
 

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 CACHE = pathlib.Path(os.environ["LOCKSTEP_CACHE"])
@@ -64,6 +65,13 @@ def put(write, out):
         (scratch / out.name).rename(out)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
+
+
+def clear_abandoned():
+    """Removes what a run that was killed left: scratch folders that nothing was written to for a day."""
+    for scratch in ZOO.glob("tmp.*"):
+        if time.time() - scratch.stat().st_mtime > 24 * 60 * 60:
+            shutil.rmtree(scratch, ignore_errors=True)
 
 
 class Programs:

@@ -10,7 +10,7 @@ import sys
 import time
 
 from found import by_model, by_operator, reasons, show
-from runs import HERE, ZOO, Failed, Programs, Refused, Run, put
+from runs import HERE, ZOO, Failed, Programs, Refused, Run, clear_abandoned, put
 
 MEASURED = HERE.parent.parent / "docs" / "measured" / "zoo.json"
 
@@ -77,16 +77,20 @@ def done(runs, pool):
     """What each run found, what llama.cpp refused, and what failed."""
     results, refused, failed = [], [], []
     futures = {pool.submit(run): run for run in runs}
-    for count, future in enumerate(concurrent.futures.as_completed(futures), 1):
-        run = futures[future]
-        try:
-            results.append((run, future.result()))
-        except Refused as error:
-            refused.append((run.name, run.ty, str(error)))
-        except Failed as error:
-            failed.append(f"{run.label()}: {error}")
-        if count % 64 == 0 or count == len(runs):
-            print(f"zoo: {count} of {len(runs)}", file=sys.stderr)
+    try:
+        for count, future in enumerate(concurrent.futures.as_completed(futures), 1):
+            run = futures[future]
+            try:
+                results.append((run, future.result()))
+            except Refused as error:
+                refused.append((run.name, run.ty, str(error)))
+            except Failed as error:
+                failed.append(f"{run.label()}: {error}")
+            if count % 64 == 0 or count == len(runs):
+                print(f"zoo: {count} of {len(runs)}", file=sys.stderr)
+    except KeyboardInterrupt:
+        pool.shutdown(cancel_futures=True)
+        raise
     results.sort(key=lambda result: (result[0].label(), result[0].weights))
     return results, sorted(set(refused)), sorted(failed)
 
@@ -111,6 +115,7 @@ def main():
     chosen = options()
     begun = time.monotonic()
     ZOO.mkdir(parents=True, exist_ok=True)
+    clear_abandoned()
     sets = wanted(chosen)
     programs = Programs({build for *_, build, _ in sets.values()})
     measured, is_pass, any_failed = {"sets": {}}, True, False
@@ -149,6 +154,9 @@ def has_every_operator(models):
 
 try:
     main()
-except Failed as error:
+except (Failed, OSError) as error:
     print(f"zoo: {error}", file=sys.stderr)
     sys.exit(2)
+except KeyboardInterrupt:
+    print("zoo: stopped; what was replayed is kept, and the same command goes on from there", file=sys.stderr)
+    sys.exit(130)
