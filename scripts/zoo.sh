@@ -16,14 +16,14 @@ usage: scripts/zoo.sh [--help] [OPTIONS]
   --flash-attn W     off or on (repeatable; default off and on)
   --build B          usual, scalar or avx512: the build of llama.cpp that computes (default usual; build-llama.sh --help)
   --arithmetic A     exact or ggml, as for lockstep replay (default exact)
+  --prompt N         tokens of the first batch (default 5); two more follow, one by one
   --whole            everything that docs/zoo.md tells of, in place of the choices above: three seeds with two deviations; quantised
                      weights; two builds in ggml's arithmetic. Writes docs/measured/zoo.json if all is well
   --jobs N           how many at once (default: all cores)
   --keep DIR         keep models and dumps in folders there (about 11 MB for each run)
   --out FILE         write the results as JSON; two such files can be compared
 
-The models come from llama.cpp's own test program (tests/test-llama-archs.cpp). Each is given 5 tokens and then two more, one by one. What
-was replayed by the same lockstep and the same llama.cpp before is not replayed again: a run that was interrupted goes on where it was.
+The models come from llama.cpp's own test program (tests/test-llama-archs.cpp). What was replayed by the same lockstep and the same llama.cpp before is not replayed again: a run that was interrupted goes on where it was.
 Models are kept in LOCKSTEP_CACHE/zoo, 0.9 GB for each seed with each deviation; whatever is there may be removed.
 Prints a table by operator, and what failed, could not be evaluated, or is refused by llama.cpp. Exit status: 0 all nodes are known and
 within their budgets; 1 a node is not; 2 something could not run.

@@ -15,8 +15,8 @@ HERE = pathlib.Path(__file__).resolve().parent
 CACHE = pathlib.Path(os.environ["LOCKSTEP_CACHE"])
 LOCKSTEP = pathlib.Path(os.environ["LOCKSTEP"]).resolve()
 ZOO = CACHE / "zoo"
-# Within the vocabulary of every model.
-TOKENS, SCHEDULE = "3,77,120,5,64,99,18", "5,1,1"
+# Tokens behind the prompt, one by one.
+DECODED = 2
 
 # What llama.cpp b11434 itself does not run: architecture, types of the weights, and a part of its message.
 REFUSED = {
@@ -98,14 +98,21 @@ class Programs:
         return folder
 
 
+def tokens(n):
+    """So many tokens, in no order, of the vocabulary that every model has."""
+    return [(3 + 75 * i) % 128 for i in range(n)]
+
+
 class Run:
     """One model under one setting."""
 
-    def __init__(self, programs, model, ty, flash_attn, build, arithmetic, keep):
+    def __init__(self, programs, model, ty, flash_attn, build, arithmetic, prompt, keep):
         self.programs, self.model, self.ty, self.flash_attn = programs, model, ty, flash_attn
-        self.build, self.arithmetic, self.keep = build, arithmetic, keep
+        self.build, self.arithmetic = build, arithmetic
+        self.tokens = ",".join(map(str, tokens(prompt + DECODED)))
+        self.schedule = ",".join(map(str, [prompt, *[1] * DECODED]))
         self.name, self.weights = model.stem, model.parent.name
-        setting = (self.weights, self.name, ty, flash_attn, build, arithmetic, TOKENS, SCHEDULE)
+        setting = (self.weights, self.name, ty, flash_attn, build, arithmetic, self.tokens, self.schedule)
         self.result = ZOO / "results" / key(*programs.keys[build], *setting)
         self.folder = keep / f"{self.weights}-{ty}-{flash_attn}-{build}" if keep else None
 
@@ -143,7 +150,7 @@ class Run:
         types, message = REFUSED.get(self.name, ((), ""))
         try:
             call(
-                *(self.programs.dumps[self.build], "-m", model, "-t", TOKENS, "--schedule", SCHEDULE),
+                *(self.programs.dumps[self.build], "-m", model, "-t", self.tokens, "--schedule", self.schedule),
                 *("--flash-attn", self.flash_attn, "--out", dump),
             )
         except Failed as error:

@@ -41,12 +41,15 @@ def options():
     add("--flash-attn", action="append", choices=["off", "on"])
     add("--build", choices=["usual", "scalar", "avx512"])
     add("--arithmetic", choices=["exact", "ggml"])
+    add("--prompt", type=int)
     add("--jobs", type=int, default=os.cpu_count())
     add("--keep", type=lambda folder: pathlib.Path(folder).resolve())
     add("--out", type=pathlib.Path)
     chosen = parser.parse_args()
-    if chosen.whole and any([chosen.arch, chosen.dozen, chosen.seed, chosen.stdev, chosen.types, chosen.flash_attn, chosen.build, chosen.arithmetic]):
+    if chosen.whole and any([chosen.arch, chosen.dozen, chosen.seed, chosen.stdev, chosen.types, chosen.flash_attn, chosen.build, chosen.arithmetic, chosen.prompt]):
         parser.error("--whole has its own seeds, types, builds and architectures: all of them")
+    if chosen.prompt is not None and chosen.prompt < 1:
+        parser.error("--prompt takes 1 or more")
     if chosen.dozen:
         chosen.arch += [f"^{name}$" for name in DOZEN]
     return chosen
@@ -68,7 +71,7 @@ def planned(chosen, programs, pool, sets):
     for name, (seeds, stdevs, types, build, arithmetic) in sets.items():
         files = [file for seed in seeds for stdev in stdevs for file in sorted(folders[seed, stdev].glob("*.gguf"))]
         files = [file for file in files if not chosen.arch or any(re.search(arch, file.stem) for arch in chosen.arch)]
-        settings = [(ty, flash, build, arithmetic, chosen.keep) for ty in types for flash in chosen.flash_attn or ["off", "on"]]
+        settings = [(ty, flash, build, arithmetic, 5 if chosen.prompt is None else chosen.prompt, chosen.keep) for ty in types for flash in chosen.flash_attn or ["off", "on"]]
         runs[name] = [Run(programs, file, *setting) for file in files for setting in settings]
     return runs
 
