@@ -20,7 +20,7 @@ usage: scripts/zoo.sh [--help] [OPTIONS]
   --whole            everything that docs/zoo.md tells of, in place of the choices above: three seeds with two deviations; quantised
                      weights; two builds in ggml's arithmetic. Writes docs/measured/zoo.json if all is well
   --jobs N           how many at once (default: all cores)
-  --keep DIR         keep models and dumps in folders there (about 11 MB for each run)
+  --keep DIR         make models and dumps anew and keep them in folders there (about 11 MB for each run)
   --out FILE         write the results as JSON; two such files can be compared
 
 The models come from llama.cpp's own test program (tests/test-llama-archs.cpp). What was replayed by the same lockstep and the same llama.cpp before is not replayed again: a run that was interrupted goes on where it was.

@@ -121,7 +121,8 @@ class Run:
 
     def __call__(self):
         """What the replay found, by operator."""
-        if self.result.exists() and (not self.folder or (self.folder / f"{self.name}.npz").exists()):
+        # What is to be kept is made anew: what lies there may be of another dumper or another prompt.
+        if self.result.exists() and not self.folder:
             return json.loads(self.result.read_text())
         scratch = pathlib.Path(tempfile.mkdtemp(prefix="tmp.", dir=ZOO))
         try:
