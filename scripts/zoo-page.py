@@ -40,7 +40,7 @@ def sets_table(sets):
     for name, found in sets.items():
         nodes, passed, zero, _ = (sum(total(own, field) for own in found["models"].values()) for field in FIELDS)
         yield f"| {titles[name]} | {len(found['models'])} | {found['runs']:,} | {nodes:,} | {passed:,} | {zero:,} |"
-    refused = {(name, ty, error.split("/")[-1]) for found in sets.values() for name, ty, error in found["refused"]}
+    refused = {(name, ty, error.split(": ", 1)[1]) for found in sets.values() for name, ty, error in found["refused"]}
     for name, ty, error in sorted(refused):
         yield f"\n{name} with {ty} is refused by llama.cpp: `{error}`."
 

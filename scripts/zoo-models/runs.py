@@ -5,6 +5,7 @@ import hashlib
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -37,6 +38,8 @@ def call(*words, allowed=(0,)):
     done = subprocess.run([str(word) for word in words], capture_output=True, text=True, errors="replace", env=quiet)
     if done.returncode not in allowed:
         last = (done.stderr.strip() or done.stdout.strip() or "no message").splitlines()[-1]
+        # Of a source file its name is enough, and says the same on every machine.
+        last = re.sub(r"\S*/([\w.-]+:\d+)", r"\1", last)
         raise Failed(f"{pathlib.Path(words[0]).name} ended with {done.returncode}: {last}")
 
 

@@ -336,6 +336,12 @@ mod tests {
     use crate::replay::operands::Derived;
     use crate::tensor::Values;
 
+    /// A run in exact arithmetic.
+    fn run(setting: Setting, assumed: Assumed) -> Run {
+        let kernel = CpuKernel::X86;
+        Run { setting, assumed, kernel, ggml: None, primitives: &GGML_CPU, oracles: ORACLES }
+    }
+
     #[test]
     fn rounding_goes_outwards() {
         let beside = 1.0 + 2f64.powi(-30);
@@ -363,14 +369,7 @@ mod tests {
         let held = held.map(f32::to_le_bytes);
         let derived = vec![None; sources.len()];
         let sources = Sources { derived, operands: sources.to_vec(), contiguous: Vec::new() };
-        let run = Run {
-            setting,
-            assumed,
-            kernel: CpuKernel::X86,
-            ggml: None,
-            primitives: &GGML_CPU,
-            oracles: ORACLES,
-        };
+        let run = run(setting, assumed);
         let evaluated = evaluate(&node, &sources, held.as_ref().map(|held| &held[..]), &run).unwrap();
         (evaluated.rounding.to_string(), evaluated.exact.values[0])
     }
@@ -402,15 +401,7 @@ mod tests {
         let inherited = |derived: Vec<Option<Derived>>| {
             let operands = vec![float([2.0, -3.0]), float([-1.0, 1.0])];
             let sources = Sources { operands, derived, contiguous: Vec::new() };
-            let (setting, assumed) = (Setting::default(), Assumed::None);
-            let run = Run {
-                setting,
-                assumed,
-                kernel: CpuKernel::X86,
-                ggml: None,
-                primitives: &GGML_CPU,
-                oracles: ORACLES,
-            };
+            let run = run(Setting::default(), Assumed::None);
             evaluate(&product(), &sources, None, &run).unwrap().inherited
         };
         assert!(inherited(vec![None, None]).is_empty());
@@ -427,15 +418,7 @@ mod tests {
             let operands = vec![Some(Operand { ne, data: Data::Float(vec![1.0, 1.25, 8.0]) })];
             let derived = vec![slack.map(|slack| Derived { name: String::new(), slack: vec![slack; 3] })];
             let sources = Sources { operands, derived, contiguous: Vec::new() };
-            let (setting, assumed) = (Setting::default(), Assumed::None);
-            let run = Run {
-                setting,
-                assumed,
-                kernel: CpuKernel::X86,
-                ggml: None,
-                primitives: &GGML_CPU,
-                oracles: ORACLES,
-            };
+            let run = run(Setting::default(), Assumed::None);
             let node = Node { op: "ARGSORT".into(), params: vec![1], ne, ty: GgmlType::I32, ..product() };
             let choice = evaluate(&node, &sources, None, &run).unwrap().exact.choice.unwrap();
             choice.settle(Values::F64(&[2.0, 0.0, 1.0]))

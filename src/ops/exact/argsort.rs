@@ -21,7 +21,8 @@ impl Oracle for Argsort {
 
     fn exact(&self, node: &Invocation<'_>) -> Result<Exact, OracleError> {
         let choice = choice(node)?;
-        Ok(Exact { choice: Some(choice.clone()), ..Exact::moved(choice.first()) })
+        let first = choice.first();
+        Ok(Exact { choice: Some(choice), ..Exact::moved(first) })
     }
 
     fn ggml(&self, node: &Invocation<'_>, _: &Executed<'_>) -> Result<Vec<f32>, OracleError> {

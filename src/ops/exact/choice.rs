@@ -67,12 +67,14 @@ impl Choice {
 
     /// Holds what was chosen against what is right.
     pub fn settle(&self, chosen: Values<'_>) -> Settled {
-        let mut settled = Settled { values: self.first(), ties: 0 };
+        let mut settled = Settled { values: vec![f64::NAN; self.shown.len()], ties: 0 };
         let mut elements = self.shown.iter().enumerate().peekable();
         for (number, row) in self.rows().enumerate() {
             let mut places = Vec::new();
             while let Some((element, at)) = elements.next_if(|(_, at)| *at / self.chosen == number) {
-                places.push((element, at % self.chosen));
+                let rank = at % self.chosen;
+                settled.values[element] = row.ranked[rank] as f64;
+                places.push((element, rank));
             }
             let of = |element: usize| chosen.get(element).and_then(|index| row.index(index));
             match self.kind {
